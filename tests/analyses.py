@@ -195,7 +195,8 @@ class Analyze(unittest.TestCase):
         self.assertIn("whatever their stages do", run(*asked)[0])
         every = ["analyze", "path", "--period", "20ms", "--stage", "core:5ms", "--stage", "bound:300us", "--json"]
         self.assertEqual(json.loads(run(*every)[0])["every"]["within_ns"], 5_300_000)
-        self.assertIn("SCHED_DEADLINE", run("analyze", "path", "--rate", "9/s", "--stage", "constant_bandwidth:1ms/2ms:1ms", code=2)[1])
+        words = ["analyze", "path", "--rate", "9/s", "--stage", "constant_bandwidth:1ms/2ms:1ms"]
+        self.assertIn("SCHED_DEADLINE", run(*words, code=2)[1])
         self.assertIn("stage 1", run("analyze", "path", "--rate", "90/s", "--stage", "4ms/10ms:5ms", code=1)[1])
         self.assertIn("stage 1", run("analyze", "path", "--period", "12ms", "--stage", "4ms/10ms:5ms", code=1)[1])
         for wrong in ("4ms/10ms", "11ms/10ms:1ms", "fair:1ms/2ms:1ms", "bound:3", "bucket:5", "core:0ms"):

@@ -164,11 +164,13 @@ def paths():
     """Percentiles and times of a path with stages of each kind, and every message; that of the golden."""
     stages = ["--stage", "4ms/10ms:5ms", "--stage", "bound:300us", "--stage", "bucket:60/s*4",
               "--stage", "periodic:2ms/5ms:3ms*75%,8ms", "--stage", "company:2ms/4ms:1ms", "--stage", "core:5ms"]
-    yield "path", output("analyze", "path", "--rate", "30/s", *stages, "--percentile", "90", "--at", "1s", "--also", "6=9/s:1ms", "--json")
+    asked = ["--percentile", "90", "--at", "1s", "--also", "6=9/s:1ms", "--json"]
+    yield "path", output("analyze", "path", "--rate", "30/s", *stages, *asked)
     yield "path", output("analyze", "path", "--rate", "30/s", "--burst", 3, *stages, "--json")
     golden = json.loads((ROOT / "formats/goldens/path.json").read_text())
     yield "path", golden
-    found = output("analyze", "path", "--period", "20ms", "--jitter", "5ms", "--distance", "1ms", *stages[:4], *stages[-2:], "--json")
+    curve = ["--period", "20ms", "--jitter", "5ms", "--distance", "1ms"]
+    found = output("analyze", "path", *curve, *stages[:4], *stages[-2:], "--json")
     if found != golden:
         sys.exit(f"not the golden's: {found}, expected {golden}")
 

@@ -69,9 +69,9 @@ class Moving(Running):
         before = self.value(name, **labels) or 0
         return lambda: self.becomes(lambda value: value > before + least, name, seconds, **labels)
 
-    @moves("giusto_service_supply", "giusto_service_full", "giusto_service_throttled", "giusto_service_replenishments", "giusto_service_left",
-           "giusto_service_overrun_max",
-           "giusto_service_budget", "giusto_service_period", "giusto_service_misses", "giusto_service_threads", "giusto_cpu_recent",
+    @moves("giusto_service_supply", "giusto_service_full", "giusto_service_throttled", "giusto_service_replenishments",
+           "giusto_service_left", "giusto_service_overrun_max", "giusto_service_budget", "giusto_service_period",
+           "giusto_service_misses", "giusto_service_threads", "giusto_cpu_recent",
            "giusto_core_manager_lateness_max", "giusto_core_manager_wakeups_per_second", "giusto_core_manager_cpu")
     def test_a_service_that_works_and_rests_and_its_manager(self):
         quiet = "[sh, -c, 'while :; do if [ -e %s ]; then :; else sleep 0.02; fi; done']" % (self.folder / "busy")

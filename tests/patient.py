@@ -1,5 +1,5 @@
-"""Tests of a machine that a hypervisor may take time from: one that fails meanwhile is tried again, twice at most. What fails each
-time that it took more than 5 % is skipped: on such a machine nothing can be told, and none of its promises is claimed.
+"""Tests of a machine that a hypervisor may take time from: one that fails meanwhile is tried again, twice at most. What fails
+each time that it took more than 5 % is skipped: on such a machine nothing can be told, and none of its promises is claimed.
 
     tests/patient.py             prints the time since boot, and what a hypervisor took of it
     tests/patient.py "BEFORE"    whether it took any since that was printed: exit 0; more than 5 %: exit 77; else 1
@@ -62,7 +62,8 @@ class Patient(unittest.TestCase):
                 print(text.strip().splitlines()[-1])
         if not tried.wasSuccessful() and min(losses) > TOO_MUCH:
             shown = ", ".join(f"{loss:.0%}" for loss in losses)
-            result.addSkip(self, f"it failed, and a hypervisor took {shown} of this machine: cannot tell; run it on a quieter one")
+            why = f"it failed, and a hypervisor took {shown} of this machine: cannot tell; run it on a quieter one"
+            result.addSkip(self, why)
         else:
             tried.replay(result)
         result.stopTest(self)

@@ -36,7 +36,7 @@ def programs():
 
 
 def run(folder, program):
-    """The exit code of a test program; what of it may have been spoilt is run again. 77: each time too much, so that it cannot tell."""
+    """The exit code of a test program; what of it may have been spoilt is run again. 77: each time too much: it cannot tell."""
     only, losses = [], []
     for left in reversed(range(TRIES)):
         begun, before = time.monotonic(), stolen()

@@ -9,7 +9,8 @@ result=docs/soak.txt
 	cargo test --release --locked -p giusto-compute -p giusto-network -p giusto-daemon -- --nocapture 2>&1 | grep -E '^real:|Plug: |died|deaths|middle|made:|times in|panicked'
 	tests/v2.sh 2>&1 | grep -E "^real: [0-9]" || true
 	cargo test --release --locked -p giusto-analysis --test response --test response_corners --test response_played -- --nocapture 2>&1 | grep -E '^test result|refused$|panicked'
-	cargo test --release --locked -p giusto-analysis --test path_played --test path_every -- --nocapture 2>&1 | grep -E '^test |paths; |nets, |panicked'
+	cargo test --release --locked -p giusto-analysis --test path_played --test path_every -- --nocapture 2>&1 |
+		grep -E '^test |paths; |nets, |panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'

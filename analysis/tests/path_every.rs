@@ -191,7 +191,8 @@ fn no_message_takes_longer() {
     }
     tight.sort_by(f64::total_cmp);
     println!(
-        "{told} nets, {shared} shared, {forks} with a fork, {once} pay bursts once; longest over bound: median {:.2}, most {nearest:.3}",
+        "{told} nets, {shared} shared, {forks} with a fork, {once} pay bursts once; longest over bound: median {:.2}, most \
+         {nearest:.3}",
         tight[tight.len() / 2]
     );
     assert!(told > 150 && shared > 50 && forks >= 3 && once > 20, "{told} {shared} {forks} {once}");

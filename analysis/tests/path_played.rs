@@ -1,5 +1,5 @@
-//! Evidence for the theorem of docs/decisions/0052-paths.md: random paths that are played with enough messages to tell; none may be
-//! above its bound. What the theorem rests on is broken on purpose, and shows.
+//! Evidence for the theorem of docs/decisions/0052-paths.md: random paths that are played with enough messages to tell;
+//! none may be above its bound. What the theorem rests on is broken on purpose, and shows.
 
 mod paths;
 

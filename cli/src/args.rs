@@ -497,9 +497,9 @@ pub(crate) enum Analyze {
     Slo(SloArgs),
     /// From the first arrival to the last departure of a path over several stages: a percentile, or every message
     ///
-    /// For messages that come at random (--rate) the time that all but so many of them take at most, whatever the stages do to each
-    /// other: a theorem of our own (docs/decisions/0052-paths.md). For those that keep to an arrival curve (--period, or --rate with
-    /// --burst) the time that none exceeds, by network calculus.
+    /// For messages that come at random (--rate) the time that all but so many of them take at most, whatever the stages do
+    /// to each other: a theorem of our own (docs/decisions/0052-paths.md). For those that keep to an arrival curve
+    /// (--period, or --rate with --burst) the time that none exceeds, by network calculus.
     #[command(
         after_help = concat!(
             "Examples:\n",

@@ -70,7 +70,8 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             json!({"changes": changes, "modes": modes.iter().map(mode).collect::<Vec<_>>()})
         });
         return json(&json!({"hosts": hosts, "services": services, "topics": topics, "coordination": coordination,
-            "links": crate::paths::links_json(&site), "paths": crate::paths::paths_json(&site), "modes": modes, "warnings": warnings}));
+            "links": crate::paths::links_json(&site), "paths": crate::paths::paths_json(&site), "modes": modes,
+            "warnings": warnings}));
     }
     for host in &site.hosts {
         let cores = giusto_planner::cores(&host.cores);

@@ -125,6 +125,7 @@ impl Failure {
             Tasks, Topic, Unmeasured,
         };
         match refusal {
+            Path(ref inner) if inner.is_input() => Failure::input(refusal),
             DoesNotFit(_) | Recovery(_) | Topic(_) | Path(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
             Machine { .. } => Failure::lacks(refusal),
             Asked { .. }

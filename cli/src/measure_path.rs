@@ -19,7 +19,11 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
     apart(&[("--out", args.out.as_deref())], &[&args.site.site])?;
     let site = giusto_site::read(&args.site.site)?;
     let names: Vec<&str> = site.paths.all.iter().map(|path| path.name.as_str()).collect();
-    let unknown = || Failure::input(format!("the site has no path '{}'; it has {}", args.path, names.join(", ")));
+    let known = match names.is_empty() {
+        true => "no paths at all; formats/site.md tells how one is written".to_string(),
+        false => names.join(", "),
+    };
+    let unknown = || Failure::input(format!("the site has no path '{}'; it has {known}", args.path));
     let path = site.paths.all.iter().find(|path| path.name == args.path).ok_or_else(unknown)?;
     let load = Load::Echo { address: args.send, value: 1 };
     let (tasks, arrivals) = source(path);

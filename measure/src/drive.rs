@@ -155,7 +155,7 @@ fn watch<'a>(polls: &mut [PollFd<'a>], streams: &'a [TcpStream], clients: &[Clie
 }
 
 /// Sleeps until a socket is ready, but not beyond `until`.
-fn wait(polls: &mut [PollFd], until: u64) -> Result<(), Error> {
+pub(crate) fn wait(polls: &mut [PollFd], until: u64) -> Result<(), Error> {
     let left = until.saturating_sub(now());
     let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
     match poll(polls, Some(&timeout)) {

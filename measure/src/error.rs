@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{0}")]
     Plan(String),
     /// No process accepts connections there.
-    #[error("cannot connect to {address}: {why}; is it running? start it, or check the address under load:")]
+    #[error("cannot connect to {address}: {why}; is it running? start it, or check the address")]
     Connect {
         /// Where.
         address: SocketAddr,

@@ -6,15 +6,15 @@
 
 use crate::client::connect;
 use crate::clock::now;
+use crate::drive::wait;
 use crate::schedule::{LoadPlan, Schedule};
 use crate::Error;
 use giusto_model::{Duration, Instant, JobRecord, Lateness};
-use rustix::event::{poll, PollFd, PollFlags};
-use rustix::io::Errno;
-use rustix::time::Timespec;
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 
 /// How long lines are waited for after the last one was sent, and the last stage to connect.
 const GRACE_NS: u64 = 5_000_000_000;
@@ -57,6 +57,9 @@ pub fn drive_path(
     listener.set_nonblocking(true).map_err(failed)?;
     let address = plan.load.address();
     let mut first = connect(address)?;
+    // A first stage that reads no more is told of, not waited for.
+    let grace = std::time::Duration::from_nanos(GRACE_NS);
+    first.set_write_timeout(Some(grace)).map_err(|why| Error::Connection { address, why })?;
     let _applied = plan.generator.apply()?;
     let mut run = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
     let mut back: Option<(TcpStream, Vec<u8>)> = None;
@@ -97,28 +100,15 @@ pub fn drive_path(
         if end.is_some_and(|end| round >= end) {
             break;
         }
-        let waits_for: &dyn std::os::fd::AsFd = back.as_ref().map_or(&listener, |(stream, _)| stream);
-        if ready(&[waits_for], wake.min(next_progress))? {
-            if let Some((stream, unread)) = &mut back {
-                run.read(stream, unread).map_err(failed)?;
-            }
+        let waits_for = back.as_ref().map_or(listener.as_fd(), |(stream, _)| stream.as_fd());
+        let mut polls = [PollFd::from_borrowed_fd(waits_for, PollFlags::IN)];
+        wait(&mut polls, wake.min(next_progress))?;
+        if let (false, Some((stream, unread))) = (polls[0].revents().is_empty(), &mut back) {
+            run.read(stream, unread).map_err(failed)?;
         }
     }
     let lost = run.jobs.iter().filter(|job| job.finish.is_none()).count() as u64;
     Ok(PathReport { jobs: run.jobs, lost, stages: run.stages })
-}
-
-/// Whether there is something to read before `until`.
-fn ready(streams: &[&dyn std::os::fd::AsFd], until: u64) -> Result<bool, Error> {
-    let left = until.saturating_sub(now());
-    let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
-    let mut polls: Vec<PollFd> =
-        streams.iter().map(|stream| PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)).collect();
-    match poll(&mut polls, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(why) => Err(Error::System { what: "wait for lines".into(), why: why.into() }),
-    }
 }
 
 struct Run {

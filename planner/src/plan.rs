@@ -102,8 +102,13 @@ fn with(
     answers: &Answers,
     alike: &Alike,
 ) -> Result<Plan, Refusal> {
-    let resolved = paths::planned(site, facts, answers)?;
     let asked = site;
+    let fits = |other: &Site| {
+        let resolved = paths::planned(other, facts, answers).ok().flatten();
+        resolved.is_some_and(|resolved| attempt(&resolved.site, facts, only, answers, alike).is_ok())
+    };
+    let resolved = paths::planned(site, facts, answers);
+    let resolved = resolved.map_err(|refusal| paths::with_nearest(site, None, refusal, &fits))?;
     let (site, paths) = match &resolved {
         Some(Resolved { site, paths }) => (site, paths.as_slice()),
         None => (site, &[][..]),
@@ -115,12 +120,9 @@ fn with(
         }
         other => other,
     });
-    let plan = plan.map_err(|refusal| match asked.paths.all.is_empty() {
-        true => refusal,
-        false => paths::of_path(asked, site, refusal, &|other| {
-            let resolved = paths::planned(other, facts, answers).ok().flatten();
-            resolved.is_some_and(|resolved| attempt(&resolved.site, facts, only, answers, alike).is_ok())
-        }),
+    let plan = plan.map_err(|refusal| match resolved.is_some() {
+        true => paths::with_nearest(asked, Some(site), refusal, &fits),
+        false => refusal,
     })?;
     let paths = paths
         .iter()

@@ -139,6 +139,7 @@ impl Refusal {
         match self {
             Refusal::On { refusal, .. } | Refusal::Late { refusal, .. } => refusal.locate(find),
             Refusal::DoesNotFit(witness) => witness.locate(find),
+            Refusal::Path(refusal) => find(&["paths", &refusal.path]),
             other => other.service().and_then(|service| find(&["services", service])),
         }
     }

@@ -121,7 +121,10 @@ fn over_a_link_its_time_is_part_of_the_promise() {
         check_plan(&own).unwrap();
     }
     site.services[1].on = None;
-    assert_eq!(refused(&with(&site, "1ms")).cause, PathCause::NoHost { service: "controller".into() });
+    assert_eq!(
+        refused(&with(&site, "1ms")).cause,
+        PathCause::NoHost { service: "controller".into(), host: "edge-1".into() }
+    );
 }
 
 #[test]
@@ -136,6 +139,16 @@ fn none_is_late_where_messages_come_in_periods() {
     assert!(reserved(&told(&site)) > reserved(&found), "what comes at once waits for each other");
 }
 
+/// The promise that would fit, which does.
+fn kept_with(site: &Site, why: &PathRefusal) -> Duration {
+    let longer = why.nearest[0].strip_prefix("promise: {p99: ").and_then(|rest| rest.strip_suffix('}'));
+    let longer = ms(longer.unwrap_or_else(|| panic!("{why}")));
+    let mut other = site.clone();
+    other.paths.all[0].points[0].within = longer;
+    told(&other);
+    longer
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_what_would() {
     // Overload.
@@ -143,23 +156,21 @@ fn what_does_not_fit_is_refused_with_what_would() {
     site.paths.all[0].source = poisson("600/s");
     let why = refused(&site);
     assert!(matches!(&why.cause, PathCause::Overload { service, .. } if service == "controller"), "{why}");
+    let fewer = why.nearest[0].strip_prefix("source: {poisson: ").and_then(|rest| rest.strip_suffix('}')).unwrap();
+    site.paths.all[0].source = poisson(fewer);
+    told(&site);
     // No share of a core is enough.
     let site = braking(&[("p99", "9ms")]);
     let why = refused(&site);
     let PathCause::TooSlow { least, ref dear, .. } = why.cause else { panic!("{why}") };
     assert!(least > ms("9ms") && dear == "controller", "{why}");
-    let longer = why.nearest[0].strip_prefix("promise: {p99: ").and_then(|rest| rest.strip_suffix('}')).unwrap();
-    assert!(ms(longer) > least);
+    assert!(kept_with(&site, &why) > least);
     // It would be enough, and the core has no room for it.
     let mut full = braking(&[("p99", "150ms")]);
-    full.services.push(supply("other", &["60ms/100ms"], None));
+    full.services.push(supply("other", &["40ms/100ms"], None));
     let why = refused(&full);
     assert!(matches!(why.cause, PathCause::NoRoom { .. }), "{why}");
-    let longer = why.nearest.iter().find_map(|fit| fit.strip_prefix("promise: {p99: "));
-    if let Some(longer) = longer {
-        full.paths.all[0].points[0].within = ms(longer.strip_suffix('}').unwrap());
-        told(&full);
-    }
+    assert!(kept_with(&full, &why) > ms("150ms"));
     // One service, two paths.
     let mut shared = braking(&[("p99", "150ms")]);
     shared.paths.all.push(path("round", poisson("1/s"), &["camera"], &[("p99", "200ms")]));

@@ -156,7 +156,7 @@ fn through(node: &Node, services: &[Service]) -> Result<Vec<String>, Fault> {
         if !matches!(promise, Some(Promise::Stage { .. })) {
             return Err(node.fault(
                 format!("'{named}' has a promise of its own"),
-                "expected a service without: leave out its 'promise' and 'arrivals', and say its 'execution'; its paths say the rest",
+                "expected a service without: leave out its 'promise' and 'arrivals', and say its 'execution'; paths say the rest",
             ));
         }
         if found.contains(&named) {

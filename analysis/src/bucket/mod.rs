@@ -116,8 +116,8 @@ pub fn wait(arrivals: Arrivals, bucket: Bucket, shares: u32, percentiles: &[Perc
 const POINTS: usize = 256;
 const NOTHING: f64 = 1e-9;
 
-/// Upper ends of the law of the wait of messages that come alone, `rate` of them in a ns: ten digits of it are exact, and a part in
-/// 10^9 is added. O(1/(1 − ρ)²) for each of 256 times.
+/// Upper ends of the law of the wait of messages that come alone, `rate` of them in a ns: ten digits of it are exact, and a
+/// part in 10^9 is added. O(1/(1 − ρ)²) for each of 256 times.
 ///
 /// # Errors
 /// As [`wait`].

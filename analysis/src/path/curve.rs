@@ -79,8 +79,8 @@ impl Arrival {
         self.0.iter().min_by(slowest).map_or((0, 1), |line| (line.count, line.time))
     }
 
-    /// Of what leaves a stage: `grown` says by how much more each line may jitter, from (time, count); `apart`: departures are so far
-    /// apart at least.
+    /// Of what leaves a stage: `grown` says by how much more each line may jitter, from (time, count); `apart`: departures
+    /// are so far apart at least.
     pub(super) fn after(&self, grown: impl Fn(u64, u64) -> u128, apart: Duration) -> Arrival {
         let mut lines: Vec<Line> = Vec::with_capacity(self.0.len() + 1);
         for line in &self.0 {

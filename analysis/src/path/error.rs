@@ -60,8 +60,9 @@ pub enum PathError {
     },
     /// A server whose periods begin with wake-ups.
     #[error(
-        "stage {stage} begins its periods when a request comes after a rest, as SCHED_DEADLINE does: there an earlier arrival can \
-         make a departure later, and no path can be bounded through it; expected a deferrable or a periodic server on a fixed grid"
+        "stage {stage} begins its periods when a request comes after a rest, as SCHED_DEADLINE does: there an earlier \
+         arrival can make a departure later, and no path can be bounded through it; expected a deferrable or a periodic \
+         server on a fixed grid"
     )]
     Reanchored {
         /// Which, from 1.
@@ -90,7 +91,10 @@ pub enum PathError {
         limit: usize,
     },
     /// Two branches of one fork meet in a stage.
-    #[error("stage {stage} serves branches of one source: they are not independent; expected it before the fork or after the join")]
+    #[error(
+        "stage {stage} serves branches of one source: they are not independent; expected it before the fork or after the \
+         join"
+    )]
     Branches {
         /// Which, from 1.
         stage: usize,

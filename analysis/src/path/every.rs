@@ -5,8 +5,8 @@
 //!
 //! - delay: the longest S(work that may come in a closed window Δ) − Δ (horizontal distance), all flows of the stage together, as
 //!   the order of what comes at one time is not known;
-//! - departures: q of them within max(0, min over j of δ(q + j) + c − S(j + 1)) at least (deconvolution; c the least service time), for
-//!   a flow that is alone; where it is not, δ(q) + c − delay;
+//! - departures: q of them within max(0, min over j of δ(q + j) + c − S(j + 1)) at least (deconvolution; c the least
+//!   service time), for a flow that is alone; where it is not, δ(q) + c − delay;
 //! - consecutive stages without others: S(q) = max over p of S₁(p) + S₂(q − p + 1), as a message is in both (*pay bursts only
 //!   once*: Le Boudec and Thiran 2001, § 1.4.3). The lesser of that and of the sum counts.
 

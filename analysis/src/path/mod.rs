@@ -1,7 +1,7 @@
 //! Paths: from the arrival of a message to its last answer, over several stages.
 //!
 //! A percentile theorem for tandems of monotone stages behind Poisson sources, ours (docs/decisions/0052-paths.md states and
-//! proves it): [`percentile`]. Every message in time, by arrival and service curves: [`every`]. The cheapest servers: [`servers`].
+//! proves it): [`percentile`]. Every message in time, by arrival and service curves: [`every`].
 
 mod choice;
 mod curve;
@@ -11,7 +11,6 @@ mod lines;
 mod net;
 mod optimum;
 mod percentile;
-mod servers;
 
 pub use curve::Arrival;
 pub use error::PathError;
@@ -19,4 +18,3 @@ pub use every::{every, Every, Late};
 pub use net::{Flow, Net, Source, Stage, Step, Visit};
 pub use optimum::{bound, within};
 pub use percentile::{Bound, Part};
-pub use servers::{cheapest, Promise, Servers};

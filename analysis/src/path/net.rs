@@ -12,8 +12,8 @@ pub enum Stage {
     Share {
         /// B in every P, on a fixed grid.
         share: Share,
-        /// It shares its core under EDF with others of at most as much: what it does comes at most P later than that of a periodic
-        /// server of its own (docs/decisions/0010-percentiles.md).
+        /// It shares its core under EDF with others of at most as much: what it does comes at most P later than that of a
+        /// periodic server of its own (docs/decisions/0010-percentiles.md).
         company: bool,
     },
     /// Each message takes a token.

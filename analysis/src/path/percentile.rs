@@ -1,12 +1,12 @@
 //! How many messages of a path may take longer than a time: a sum over its stages (docs/decisions/0052-paths.md).
 //!
-//! For any d_i > 0 and 0 < x_i < 1, with λ_1 = λ, λ_(i+1) = λ_i/(1 − x_i), and R_i the response time at stage i alone under Poisson
-//! arrivals of rate λ_i,
+//! For any d_i > 0 and 0 < x_i < 1, with λ_1 = λ, λ_(i+1) = λ_i/(1 − x_i), and R_i the response time at stage i alone under
+//! Poisson arrivals of rate λ_i,
 //!
 //! P(R > d_1 + … + d_k) ≤ Σ_(i<k) [P(R_i > d_i) + (λ_i/x_i)·E(R_i − d_i)⁺] + P(R_k > d_k).
 //!
-//! Where flows that come from elsewhere share a stage, their own parts are added, without P, d grows by how early they may be, and
-//! the rate by as much as theirs has grown. Each part comes from [`Tail`], which is never too small.
+//! Where flows that come from elsewhere share a stage, their own parts are added, without P, d grows by how early they may
+//! be, and the rate by as much as theirs has grown. Each part comes from [`Tail`], which is never too small.
 
 use super::choice::Choice;
 use super::error::PathError;

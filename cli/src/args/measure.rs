@@ -1,7 +1,7 @@
 //! Flags of what measures on this machine.
 
 use super::site::SiteArg;
-use super::values::span;
+use super::values::{address, span};
 use clap::{Args, Subcommand};
 use giusto_measure::Resource;
 use giusto_model::Duration;
@@ -26,11 +26,12 @@ pub(crate) enum Measure {
     Response(ResponseArgs),
     /// Send what a path's source would, and tell how long it takes, and at which stages
     ///
-    /// Lines go to the first stage, open loop, and come back from the last one, which connects to the address that is listened at.
-    /// A line is a number and a time in ns; each stage passes it on as one line, and may add a space and NAME:FROM-TO, when it came
-    /// and when it left. Judges the promise: exit code 0 kept, 5 missed, 6 cannot tell.
+    /// Lines go to the first stage, open loop, and come back from the last one, which connects to the address that is
+    /// listened at. A line is a number and a time in ns; each stage passes it on as one line, and may add a space and
+    /// NAME:FROM-TO, when it came and when it left. Judges the promise: exit code 0 kept, 5 missed, 6 cannot tell.
     #[command(
-        after_help = "Example, while 'giusto run sites/path.yaml' runs:\n  giusto measure path sites/path.yaml braking --send 127.0.0.1:7101 --receive 127.0.0.1:7100 --for 60s"
+        after_help = "Example, while 'giusto run sites/path.yaml' runs:\n  giusto measure path sites/path.yaml braking \
+                      --send 127.0.0.1:7101 --receive 127.0.0.1:7100 --for 60s"
     )]
     Path(MeasurePathArgs),
     /// Measure what processor time the caller really gets
@@ -194,10 +195,10 @@ pub(crate) struct MeasurePathArgs {
     /// The path
     pub(crate) path: String,
     /// Where its first stage listens
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) send: SocketAddr,
     /// Where to listen for its last stage
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) receive: SocketAddr,
     /// How long to drive it
     #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = span)]

@@ -1,6 +1,7 @@
 //! Values that several verbs take.
 
 use giusto_model::{Bandwidth, Duration, Percentile, Within};
+use std::net::SocketAddr;
 
 /// Some time.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
@@ -8,6 +9,12 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
         Ok(time) if time.is_zero() => Err("expected more than nothing, such as 5s".into()),
         other => other.map_err(|error| error.to_string()),
     }
+}
+
+/// An address and its port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = || format!("'{text}' is not an address with its port; expected, for example, 127.0.0.1:7101");
+    text.parse().map_err(|_| expected())
 }
 
 /// At most a whole.

@@ -25,7 +25,8 @@ pub(super) fn explained(plan: &Plan, path: &PathPlan) -> String {
             Some(format!("{percentile}: {}, and {late:.3} % may be late here", time(part.within)))
         };
         let each = path.points.iter().filter_map(point);
-        let every = path.every.iter().filter_map(|every| Some(format!("{} at most", time(*every.parts.get(nth)?))));
+        let every =
+            path.every.iter().filter_map(|every| Some(format!("{} at most by itself", time(*every.parts.get(nth)?))));
         rows.push([format!("at {}", stage.service), server, each.chain(every).collect::<Vec<_>>().join("; ")]);
     }
     format!("path {}: {}\n{}", path.name, promised.join(", "), table(&rows))

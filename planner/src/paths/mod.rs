@@ -4,10 +4,12 @@
 //! The others find a place for them afterwards, like any that were promised a supply. As who else is on their cores is not known
 //! yet, each is counted on by the end of its period only.
 
+mod nearest;
 mod plan;
 mod refusal;
 mod search;
 
-pub(crate) use plan::{of_path, planned, Resolved};
+pub(crate) use nearest::with_nearest;
+pub(crate) use plan::{planned, Resolved};
 pub use refusal::{PathCause, PathRefusal};
 pub(crate) use search::PathAnswers;

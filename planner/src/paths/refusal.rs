@@ -11,7 +11,7 @@ pub struct PathRefusal {
     pub path: String,
     /// Why not.
     pub cause: PathCause,
-    /// What would keep it, as it would be written in the site; each by itself.
+    /// What would keep it, each by itself: planned, and as it would be written in the site.
     pub nearest: Vec<String>,
 }
 
@@ -22,6 +22,8 @@ pub enum PathCause {
     NoHost {
         /// The service.
         service: String,
+        /// One of the hosts.
+        host: String,
     },
     /// Two stages one after the other on different hosts, and nothing between them.
     NoLink {
@@ -72,28 +74,36 @@ pub enum PathCause {
     Analysis(giusto_analysis::Error),
 }
 
-/// A promise of a path as the site writes it.
-pub(super) fn promise(percentile: Option<Percentile>, within: Duration) -> String {
-    let what = percentile.map_or("every".to_string(), |percentile| percentile.to_string());
-    format!("promise: {{{what}: {}}}", within.to_string().replace(' ', ""))
+impl PathRefusal {
+    /// Whether the site says too little, or what cannot be planned; else it asks for more than there is.
+    pub fn is_input(&self) -> bool {
+        match self.cause {
+            PathCause::NoHost { .. } | PathCause::NoLink { .. } | PathCause::Shared { .. } | PathCause::Analysis(_) => {
+                true
+            }
+            PathCause::Overload { .. } | PathCause::TooSlow { .. } | PathCause::NoRoom { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for PathCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PathCause::NoHost { service } => {
-                write!(f, "its stage '{service}' may be on any of the hosts; the time over the links between them depends on which")
-            }
-            PathCause::NoLink { from, to } => {
-                write!(f, "it goes from {from} to {to}, and the site says nothing of the time that this takes")
-            }
-            PathCause::Shared { service, other } => {
-                write!(
-                    f,
-                    "its stage '{service}' is one of path '{other}' as well, and what early messages of the one may do to the other \
-                     is not planned yet"
-                )
-            }
+            PathCause::NoHost { service, host } => write!(
+                f,
+                "its stage '{service}' may be on any of the hosts, and the time over the links between them depends on which; \
+                 expected, for example, on: {host}"
+            ),
+            PathCause::NoLink { from, to } => write!(
+                f,
+                "it goes from {from} to {to}, and the site says nothing of the time that this takes; expected, for example, \
+                 links: {{{from} to {to}: {{worst: 300us}}}}"
+            ),
+            PathCause::Shared { service, other } => write!(
+                f,
+                "its stage '{service}' is one of path '{other}' as well, and what early messages of the one may do to those of \
+                 the other is not planned yet; expected a service of its own for each path"
+            ),
             PathCause::Overload { service, load, most } => write!(
                 f,
                 "the messages of its stage '{service}' ask for {} of a core, and it can have {} at most",

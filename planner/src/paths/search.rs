@@ -115,11 +115,11 @@ impl Search<'_> {
             }
         }
         let mut best: Option<Vec<Interface>> = None;
-        let mut whole: Option<Vec<Interface>> = None;
+        let mut whole = Vec::new();
         for period in self.asked.stages[0].periods(self.latest()).into_iter().rev() {
             let largest = self.scaled(period, &loads, f64::INFINITY);
             if !self.kept(&largest)? {
-                whole = whole.or(Some(largest));
+                whole.push(largest);
                 continue;
             }
             let (mut low, mut high) = (LEAST_OF_LOAD, 1.0 / loads.iter().copied().fold(1.0, f64::min));
@@ -132,7 +132,7 @@ impl Search<'_> {
                 best = Some(found);
             }
         }
-        let Some(mut best) = best else { return self.too_slow(&whole.unwrap_or_default()) };
+        let Some(mut best) = best else { return self.too_slow(&whole) };
         for _ in 0..ROUNDS {
             let before = self.cost(&best);
             self.periods(&mut best, &loads)?;
@@ -326,21 +326,34 @@ impl Search<'_> {
         Ok(Some(PathEvery { within: promised, at, parts: parts.ok_or(Error::Range)? }))
     }
 
-    /// What is too long with these, which are the largest there are.
-    fn too_slow(&self, servers: &[Interface]) -> Result<Found, Error> {
-        let mut found = None;
-        for point in &self.asked.points {
-            let Some((least, parts)) = self.time(servers, point.percentile)? else { continue };
-            if least > point.within {
-                let parts = parts.iter().map(|part| part.within).collect();
-                found = Some((Some(point.percentile), point.within, least, parts));
+    /// What is too long with the best of these, which are the largest there are.
+    fn too_slow(&self, all: &[Vec<Interface>]) -> Result<Found, Error> {
+        let mut best: Option<(f64, Found)> = None;
+        for servers in all {
+            let found = self.slowest(servers)?;
+            let Some((ratio, found)) = found else { continue };
+            if best.as_ref().is_none_or(|(least, _)| ratio < *least) {
+                best = Some((ratio, found));
             }
         }
-        if let (Some(within), Some(one)) = (self.asked.every, self.every(servers)?) {
-            found = Some((None, within, one.at, one.parts));
+        best.map(|(_, found)| found).ok_or(Error::Range)
+    }
+
+    /// What is furthest beyond what was promised of it with these servers, and how many times as long.
+    fn slowest(&self, servers: &[Interface]) -> Result<Option<(f64, Found)>, Error> {
+        let mut all: Vec<(Option<Percentile>, Duration, Duration, Vec<Duration>)> = Vec::new();
+        for point in &self.asked.points {
+            let Some((least, parts)) = self.time(servers, point.percentile)? else { return Ok(None) };
+            all.push((Some(point.percentile), point.within, least, parts.iter().map(|part| part.within).collect()));
         }
-        let (percentile, within, least, parts): (_, _, _, Vec<Duration>) = found.ok_or(Error::Range)?;
-        let (dear, part) = (0..).zip(parts).max_by_key(|(_, part)| *part).ok_or(Error::Range)?;
-        Ok(Found::TooSlow { percentile, within, least, dear, part })
+        if let (Some(within), Some(one)) = (self.asked.every, self.every(servers)?) {
+            all.push((None, within, one.at, one.parts));
+        }
+        let ratio = |within: Duration, least: Duration| least.ns() as f64 / within.ns() as f64;
+        let slowest = all.into_iter().max_by(|a, b| ratio(a.1, a.2).total_cmp(&ratio(b.1, b.2)));
+        Ok(slowest.and_then(|(percentile, within, least, parts)| {
+            let (dear, part) = (0..).zip(parts).max_by_key(|(_, part)| *part)?;
+            Some((ratio(within, least), Found::TooSlow { percentile, within, least, dear, part }))
+        }))
     }
 }

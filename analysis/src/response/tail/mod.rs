@@ -1,7 +1,7 @@
 //! An upper end of the law of the response time at a fixed-grid server: never less than Pr{R > t} and E(R − t)⁺, at once.
 //!
-//! [`response`](fn@super::response) gives the law itself, as the limit of finer and finer grids; what rests on it may be off by its
-//! error to either side. Here each step rounds to the safe side instead, so that a promise may rest on it
+//! [`response`](fn@super::response) gives the law itself, as the limit of finer and finer grids; what rests on it may be
+//! off by its error to either side. Here each step rounds to the safe side instead, so that a promise may rest on it
 //! (docs/decisions/0052-paths.md):
 //!
 //! - rates are rounded up by 1e-9, and so are times; work is rounded up to whole units, supply down;

@@ -155,7 +155,8 @@ impl Period {
         all
     }
 
-    /// Units that are done of a request of `slot`, and of what is before it, within `t` of the slot's begin; negative: none can be.
+    /// Units that are done of a request of `slot`, and of what is before it, within `t` of the slot's begin; negative: none
+    /// can be.
     fn supplied(&self, load: &Load, slot: &Slot, t: f64) -> f64 {
         let budget = load.budget;
         let after = t - slot.begin;
@@ -206,8 +207,8 @@ impl Period {
     }
 }
 
-/// Units in a slot with budget, of up to three times as many as needed those that service times fit best; and these in units; no more than
-/// `limit`.
+/// Units in a slot with budget, of up to three times as many as needed those that service times fit best; and these in
+/// units; no more than `limit`.
 fn grid(load: &Load, on: f64, limit: usize) -> Option<(usize, Vec<(usize, f64)>)> {
     if limit == 0 {
         return None;

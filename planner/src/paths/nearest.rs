@@ -1,0 +1,135 @@
+//! What would keep a path that is refused: longer promises, fewer messages. Each is planned before it is told.
+
+use super::refusal::{PathCause, PathRefusal};
+use crate::refusal::{Refusal, Witness};
+use giusto_model::{Duration, Path, PathSource, Percentile, Promise, Site, Within};
+
+/// How much longer a promise is tried, in tenths of the least that may be enough.
+const LONGER: [u64; 8] = [10, 12, 15, 20, 30, 40, 60, 80];
+/// Between one that is enough and one that is not, so many are tried.
+const BETWEEN: u32 = 3;
+/// What is left of the messages, in hundredths of those that a core could serve.
+const FEWER: [u64; 6] = [95, 70, 50, 30, 20, 10];
+
+/// The same refusal with what would fit, where it is one of a path; one of a stage that has no place becomes its path's.
+/// `site` is as it was asked for, `resolved` with what is counted on, and `fits` says whether a site has a plan.
+pub(crate) fn with_nearest(
+    site: &Site,
+    resolved: Option<&Site>,
+    refusal: Refusal,
+    fits: &dyn Fn(&Site) -> bool,
+) -> Refusal {
+    match refusal {
+        Refusal::Path(refusal) => {
+            let nearest = match &refusal.cause {
+                PathCause::TooSlow { within, least, .. } => {
+                    let first = (10 * u128::from(least.ns())).div_ceil(u128::from(within.ns().max(1)));
+                    longer(site, &refusal.path, u64::try_from(first).unwrap_or(u64::MAX / 100), fits)
+                }
+                PathCause::Overload { load, most, .. } => {
+                    fewer(site, &refusal.path, most.as_f64() / load.as_f64(), fits)
+                }
+                _ => None,
+            };
+            Refusal::Path(Box::new(PathRefusal { nearest: nearest.into_iter().collect(), ..*refusal }))
+        }
+        Refusal::DoesNotFit(witness) => {
+            let found = resolved.and_then(|resolved| no_room(site, resolved, &witness, fits));
+            found.unwrap_or(Refusal::DoesNotFit(witness))
+        }
+        Refusal::On { host, refusal } => {
+            Refusal::On { host, refusal: Box::new(with_nearest(site, resolved, *refusal, fits)) }
+        }
+        other => other,
+    }
+}
+
+fn no_room(site: &Site, resolved: &Site, witness: &Witness, fits: &dyn Fn(&Site) -> bool) -> Option<Refusal> {
+    let path = site.paths.through(&witness.service).next()?;
+    let own = resolved.services.iter().find(|service| service.name == witness.service)?;
+    let Promise::Stage { counted: Some(counted), .. } = own.promise else { return None };
+    let mut nearest: Vec<String> = longer(site, &path.name, 11, fits).into_iter().collect();
+    nearest.push(match witness.host.as_ref().or(site.hosts.first().map(|host| &host.name)) {
+        Some(host) => format!("another core on {host}"),
+        None => "another core".into(),
+    });
+    let (service, why) = (witness.service.clone(), witness.cause.to_string());
+    let cause = PathCause::NoRoom { service, needs: counted.bandwidth(), why };
+    Some(Refusal::Path(Box::new(PathRefusal { path: path.name.clone(), cause, nearest })))
+}
+
+/// The site with a change of this path.
+fn changed(site: &Site, name: &str, change: impl FnOnce(&mut Path)) -> Site {
+    let mut other = site.clone();
+    if let Some(path) = other.paths.all.iter_mut().find(|path| path.name == name) {
+        change(path);
+    }
+    other
+}
+
+/// The shortest promise found that is kept, `first` tenths of the present one or more.
+fn longer(site: &Site, name: &str, first: u64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
+    let with = |tenths: u64| {
+        changed(site, name, |path| {
+            path.points.iter_mut().for_each(|point| point.within = times(point.within, tenths));
+            path.every = path.every.map(|every| times(every, tenths));
+        })
+    };
+    let tried: Vec<u64> = LONGER.iter().map(|part| first.saturating_mul(*part).div_ceil(10)).collect();
+    let enough = tried.iter().position(|tenths| fits(&with(*tenths)))?;
+    let mut found = tried[enough];
+    let mut short = if enough == 0 { found } else { tried[enough - 1] };
+    for _ in 0..BETWEEN {
+        let middle = short + (found - short) / 2;
+        if middle == short {
+            break;
+        }
+        *(if fits(&with(middle)) { &mut found } else { &mut short }) = middle;
+    }
+    let site = with(found);
+    let path = site.paths.all.iter().find(|path| path.name == name)?;
+    let points = path.points.iter().map(|&Within { percentile, within }| point(Some(percentile), within));
+    let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).collect();
+    Some(format!("promise: {{{}}}", all.join(", ")))
+}
+
+/// The most messages found that are served as promised, at most this part of them.
+fn fewer(site: &Site, name: &str, part: f64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
+    let path = site.paths.all.iter().find(|path| path.name == name)?;
+    FEWER.iter().find_map(|hundredths| {
+        let part = part * *hundredths as f64 / 100.0;
+        let (source, told) = match path.source {
+            PathSource::Poisson(rate) => {
+                let each = rate.per_second() * part;
+                let text = if each >= 10.0 { format!("{}/s", each as u64) } else { format!("{each:.3}/s") };
+                (PathSource::Poisson(text.parse().ok()?), format!("source: {{poisson: {text}}}"))
+            }
+            PathSource::Periodic { period, jitter, burst } => {
+                let period = round_up((period.ns() as f64 / part) as u64);
+                (PathSource::Periodic { period, jitter, burst }, format!("period: {}", written(period)))
+            }
+        };
+        fits(&changed(site, name, |path| path.source = source)).then_some(told)
+    })
+}
+
+fn times(time: Duration, tenths: u64) -> Duration {
+    round_up((u128::from(time.ns()) * u128::from(tenths) / 10).min(u128::from(u64::MAX)) as u64)
+}
+
+/// Two digits.
+fn round_up(ns: u64) -> Duration {
+    let step = 10u64.saturating_pow(ns.max(100).ilog10() - 1);
+    Duration::from_ns(ns.div_ceil(step).saturating_mul(step))
+}
+
+/// `p99: 30ms`
+fn point(percentile: Option<Percentile>, within: Duration) -> String {
+    let what = percentile.map_or("every".to_string(), |percentile| percentile.to_string());
+    format!("{what}: {}", written(within))
+}
+
+/// As a site has it.
+fn written(time: Duration) -> String {
+    time.to_string().replace(' ', "")
+}
