@@ -59,7 +59,7 @@ class Path(Running):
         bind = lambda: os.sched_setaffinity(0, {CORE})
         for command in re.findall(r"start: (target/release/giusto-relay .*)", site):
             started.append(subprocess.Popen(command.split(), cwd=ROOT, preexec_fn=bind))
-        count = len(re.search(r"for i in ([\d ]+);", site)[1].split())
+        count = int(re.search(r"seq (\d+)", site)[1])
         for _ in range(count):
             started.append(subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=bind))
         time.sleep(1)

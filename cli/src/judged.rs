@@ -148,12 +148,12 @@ fn percentiles(
     }
     if let Some((unprotected, _)) = &unprotected {
         say!("{} beside others without a plan, {} requests", service.name, unprotected.jobs);
-        table::print(&giusto_verify::table_kept(unprotected, &[], "measured"))?;
+        table::print(&giusto_verify::table_kept(unprotected, ("predicted", &[]), "measured"))?;
     }
     match &judged {
         Some((kept, _)) => {
             say!("{} under its plan, {} requests in {} slices, 95 % intervals", service.name, kept.jobs, kept.runs);
-            table::print(&giusto_verify::table_kept(kept, predicted, "measured"))?;
+            table::print(&giusto_verify::table_kept(kept, ("predicted", predicted), "measured"))?;
             say!("{}", kept.why);
         }
         None => say!(

@@ -48,6 +48,7 @@ mod running;
 mod simulate;
 mod simulated;
 mod simulated_page;
+mod simulated_path;
 mod spread;
 mod status;
 mod study;

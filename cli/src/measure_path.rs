@@ -6,7 +6,7 @@ use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use crate::tell::tell;
 use giusto_measure::{LoadPlan, PathReport};
-use giusto_model::{Arrivals, Duration, JobWriter, Load, Path, PathSource, Release, Task};
+use giusto_model::{Arrivals, Duration, JobWriter, Load, Path, PathSource, Task};
 use giusto_verify::{Sample, Verdict};
 use serde_json::json;
 use std::process::ExitCode;
@@ -53,15 +53,7 @@ fn source(path: &Path) -> (Vec<Task>, Option<Arrivals>) {
         PathSource::Poisson(rate) => (Vec::new(), Some(Arrivals { rate, batch: 1 })),
         // Each of a burst is a client of its own; they are sent when they are due.
         PathSource::Periodic { period, burst, .. } => {
-            let task = Task {
-                name: path.name.clone(),
-                wcet: Duration::from_ns(1),
-                period,
-                deadline: period,
-                offset: Duration::ZERO,
-                copies: burst,
-                release: Release::Sporadic,
-            };
+            let task = Task { copies: burst, ..Task::sporadic(&path.name, Duration::from_ns(1), period) };
             (vec![task], None)
         }
     }
@@ -108,7 +100,7 @@ fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<Exit
     rows.extend(stages.iter().map(|(name, values)| (*name, values)));
     print(&spread(&rows))?;
     if let Some(kept) = &judged {
-        print(&giusto_verify::table_kept(kept, &[], "measured"))?;
+        print(&giusto_verify::table_kept(kept, ("proven", &[]), "measured"))?;
         say!("{}", kept.why);
     }
     if let (Some(late), Some(every)) = (late, path.every) {

@@ -4,11 +4,12 @@ use crate::args::SimulateArgs;
 use crate::failure::{apart, create, Failure};
 use crate::simulated::Row;
 use crate::simulated_page;
+use crate::simulated_path::PathRow;
 use crate::table::{json, say, table};
 use giusto_measure::Profile;
-use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, Plan, Promise, ServicePlan};
+use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, PathPlan, Plan, Promise, ServicePlan, Task};
 use giusto_simulator::{
-    in_parallel, predict_random, predict_under, Error, Execution, Gantt, Observer, Predicted, Shown, Timeline, Trace,
+    in_parallel, on_its_cores, play_path, predict_random, predict_under, Error, Execution, Gantt, Observer, PlayedPath, Predicted, Shown, Timeline, Trace,
     Under, Unobserved, PERCENTILE_ERROR,
 };
 use giusto_verify::Sample;
@@ -26,7 +27,8 @@ pub(crate) fn profile(path: &Path) -> Result<Profile, Failure> {
     Profile::read(BufReader::new(file)).map_err(|error| named(&error))
 }
 
-/// Plays the plan of every service with tasks or requests at random, each beside a competitor that takes everything else.
+/// Plays the plan of every service with tasks or requests at random, each beside a competitor that takes everything else, and of
+/// every path.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let read: Vec<&Path> = std::iter::once(args.site.site.as_path()).chain(args.profile.as_deref()).collect();
     let outputs = [("--html", &args.html), ("--gantt", &args.gantt), ("--jobs", &args.jobs), ("--trace", &args.trace)];
@@ -35,7 +37,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let whole = crate::plan::of(&args.site.site, &asked)?;
     let (plan, whose) = match &args.host {
         None => (whole, "this site".to_string()),
-        Some(name) => (whole.on(name).unwrap_or(whole), format!("host {name}")),
+        Some(name) => {
+            let mut own = whole.on(name).unwrap_or(whole);
+            // Of a path that goes on elsewhere, only all of it can be played.
+            own.paths.retain(|path| path.through.iter().all(|stage| stage.on == *name));
+            (own, format!("host {name}"))
+        }
     };
     if plan.services.is_empty() {
         return Err(Failure::input(format!("there is nothing to simulate: no service of {whose} has a reservation; promise one as-if-alone or {{supply: 3ms/10ms}}")));
@@ -44,20 +51,21 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         plan.services.iter().filter(|service| !service.tasks.is_empty() || random(service)).collect();
     let first = played.first().copied();
     let asked = [&args.jobs, &args.trace, &args.gantt, &args.html];
-    if first.is_none() && asked.iter().any(|file| file.is_some()) {
+    if first.is_none() && plan.paths.is_empty() && asked.iter().any(|file| file.is_some()) {
         return Err(Failure::input(format!("there are no jobs to record or to draw: no service of {whose} has tasks")));
     }
     let profile = args.profile.as_deref().map(profile).transpose()?;
     let execution = profile.as_ref().map_or(Execution::Worst, |p| Execution::Samples(p.execution.as_slice().into()));
     let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
     let mut rows = Vec::new();
-    let mut files = Files::new(args, played.len())?;
-    for service in &plan.services {
-        let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
+    let mut files = Files::new(args, played.len() + plan.paths.len())?;
+    let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
+    let is_stage = |service: &ServicePlan| matches!(service.promise, Promise::Stage { .. });
+    for service in plan.services.iter().filter(|service| !is_stage(service)) {
         let under: Vec<Under> =
             std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
         if random(service) {
-            files.play(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
+            files.play_service(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
             rows.extend(at_random(args, &plan, service, &under, &seeds, &mut files)?);
             continue;
         }
@@ -65,7 +73,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             rows.push(Row::unpredicted(service, under[0], args.seed));
             continue;
         }
-        files.play(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
+        files.play_service(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
         let played =
             predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
         // Every other scheduler and seed, on all processors; in this order, whichever run is faster.
@@ -78,6 +86,10 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             rows.push(Row::new(service, *under, args.seed, runs));
         }
     }
+    let mut paths = Vec::new();
+    for (nth, path) in plan.paths.iter().enumerate() {
+        paths.push(of_path(args, (&plan, path), &seeds, nth == 0 && first.is_none(), &mut files)?);
+    }
     let conditions = format!(
         "{} of virtual time, {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
@@ -89,13 +101,21 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         PERCENTILE_ERROR * 100.0
     );
     if let (Some(html), Some(timeline)) = (&args.html, &files.timeline) {
-        simulated_page::write(html, (&plan, &rows), (&played, timeline), (&conditions, args.horizon.ns()))?;
+        let cores = drawn(&plan, &played);
+        simulated_page::write(html, (&plan, &rows, &paths), (&cores, timeline), (&conditions, args.horizon.ns()))?;
     }
     files.finish(args)?;
     if args.site.json {
-        return json(&rows);
+        let all = rows.iter().map(serde_json::to_value).chain(paths.iter().map(serde_json::to_value));
+        return json(&all.collect::<Result<Vec<_>, _>>().map_err(Failure::running)?);
     }
     say!("{conditions}");
+    for (row, path) in paths.iter().zip(&plan.paths) {
+        row.print(path)?;
+    }
+    if rows.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut lines =
         vec![["service", "under", "jobs", "p50", "p99", "p99.9", "max", "left to others"].map(String::from).to_vec()];
     for row in &rows {
@@ -138,7 +158,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         if let (Some(kept), Certificate::Percentiles { predicted, wait, .. }) = (&row.promised, &service.certificate) {
             let beside = if wait.is_zero() { "" } else { "; beside others the prediction is a bound" };
             say!("{}, {}: {} requests at random, 95 % intervals{beside}", row.service, row.scheduler, kept.jobs);
-            crate::table::print(&giusto_verify::table_kept(kept, predicted, "simulated"))?;
+            crate::table::print(&giusto_verify::table_kept(kept, ("predicted", predicted), "simulated"))?;
         }
     }
     for row in rows.iter() {
@@ -153,6 +173,47 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         say!("-: its promise is a supply, and it has no tasks whose response times could be predicted");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Plays a path; the first run is observed by `files`, and written as job records, if it `records`.
+fn of_path(
+    args: &SimulateArgs,
+    (plan, path): (&Plan, &PathPlan),
+    seeds: &[u64],
+    records: bool,
+    files: &mut Files,
+) -> Result<PathRow, Failure> {
+    let servers = on_its_cores(plan, path);
+    let message = |one: &ServicePlan| {
+        let period = one.server.period;
+        let task = Task::sporadic("message", period, period);
+        if matches!(one.promise, Promise::Stage { .. }) { vec![task] } else { Vec::new() }
+    };
+    let tasks: Vec<Vec<Task>> = servers.iter().map(|one| message(one)).collect();
+    let shown: Vec<Shown> =
+        servers.iter().zip(&tasks).map(|(one, tasks)| Shown { name: &one.name, tasks }).collect();
+    files.play(&path.name, &shown, false)?;
+    let played = play_path(plan, path, args.horizon, args.seed, files)?;
+    if let Some(jobs) = files.jobs.as_mut().filter(|_| records) {
+        let broken = |error| Failure::running(format!("cannot write job records: {error}"));
+        played.messages.iter().try_for_each(|job| jobs.write(job)).map_err(broken)?;
+    }
+    let rest = in_parallel(seeds.len() - 1, |nth| {
+        play_path(plan, path, args.horizon, seeds[nth + 1], &mut Unobserved)
+    })?;
+    let runs: Vec<PlayedPath> = std::iter::once(played).chain(rest).collect();
+    PathRow::new(path, args.seed, &runs)
+}
+
+/// The cores of the servers in each schedule of the page: of a service and what is beside it, or of all that a path concerns.
+fn drawn(plan: &Plan, played: &[&ServicePlan]) -> Vec<Vec<String>> {
+    let core = |service: &ServicePlan| match plan.only_host() {
+        Some(_) => service.core.to_string(),
+        None => format!("{} of {}", service.core, service.on),
+    };
+    let services = played.iter().map(|service| vec![core(service); 2]);
+    let paths = plan.paths.iter().map(|path| on_its_cores(plan, path).into_iter().map(core).collect());
+    services.chain(paths).collect()
 }
 
 /// Prints how the tasks of a service that is promised every deadline keep theirs.
@@ -271,20 +332,25 @@ impl Files {
     }
 
     /// What is told from now on is of this service and of what else its core does.
-    fn play(&mut self, service: &ServicePlan, records: bool) -> Result<(), Failure> {
+    fn play_service(&mut self, service: &ServicePlan, records: bool) -> Result<(), Failure> {
         let vcpu = service.vcpu.map(|vcpu| format!(" {vcpu}")).unwrap_or_default();
-        self.service = format!("{}{vcpu}", service.name);
-        self.records = records;
+        let name = format!("{}{vcpu}", service.name);
         let others = format!("all others of core {}", service.core);
-        let servers = [Shown { name: &self.service, tasks: &service.tasks }, Shown { name: &others, tasks: &[] }];
+        let servers = [Shown { name: &name, tasks: &service.tasks }, Shown { name: &others, tasks: &[] }];
+        self.play(&name, &servers, records)
+    }
+
+    /// What is told from now on is of these servers.
+    fn play(&mut self, name: &str, servers: &[Shown], records: bool) -> Result<(), Failure> {
+        (self.service, self.records) = (name.to_string(), records);
         if let Some(trace) = &mut self.trace {
-            trace.play(&servers)?;
+            trace.play(servers)?;
         }
         if let Some(gantt) = &mut self.gantt {
-            gantt.play(&servers);
+            gantt.play(servers);
         }
         if let Some(timeline) = &mut self.timeline {
-            timeline.play(&servers);
+            timeline.play(servers);
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::simulated::Row;
-use giusto_model::{Plan, ServicePlan};
+use crate::simulated_path::PathRow;
+use giusto_model::Plan;
 use giusto_simulator::{Lane, Stats, Timeline};
 use serde::Serialize;
 use std::path::Path;
@@ -17,6 +18,7 @@ struct Simulation<'a> {
     plan: serde_json::Value,
     conditions: &'a str,
     services: Vec<Service<'a>>,
+    paths: Vec<OfPath<'a>>,
     timeline: Drawn<'a>,
 }
 
@@ -33,6 +35,15 @@ struct Service<'a> {
 }
 
 #[derive(Serialize)]
+struct OfPath<'a> {
+    #[serde(flatten)]
+    row: &'a PathRow,
+    /// Share of a core that each stage had, in order.
+    taken: Vec<f64>,
+    lengths: Vec<(u64, f64)>,
+}
+
+#[derive(Serialize)]
 struct Drawn<'a> {
     length_ns: u64,
     /// Until when everything was kept, where that is not the whole.
@@ -42,7 +53,7 @@ struct Drawn<'a> {
 
 #[derive(Serialize)]
 struct Core<'a> {
-    core: String,
+    core: &'a str,
     lanes: &'a [Lane],
 }
 
@@ -52,29 +63,33 @@ pub(crate) fn timeline(plays: usize) -> Timeline {
 }
 
 /// Writes the page of what was `drawn` of these services in `horizon_ns`; `conditions` are those of the simulation, in words.
-pub(crate) fn write(
+pub(crate) fn write<'a>(
     to: &Path,
-    (plan, rows): (&Plan, &[Row]),
-    (drawn, timeline): (&[&ServicePlan], &Timeline),
+    (plan, rows, paths): (&Plan, &'a [Row], &'a [PathRow]),
+    (drawn, timeline): (&'a [Vec<String>], &'a Timeline),
     (conditions, horizon_ns): (&str, u64),
 ) -> Result<(), Failure> {
     let text = giusto_planner::text(plan).map_err(Failure::running)?;
+    let share = |stats: &Stats, seeds: usize| stats.consumed.ns() as f64 / (horizon_ns as f64 * seeds as f64);
     let services = rows.iter().enumerate().map(|(nth, row)| Service {
         row,
         is_planned: !rows[..nth].iter().any(|before| before.is_same_part(row)),
-        taken: row.stats.as_ref().map(|stats| stats.consumed.ns() as f64 / (horizon_ns as f64 * row.seeds as f64)),
+        taken: row.stats.as_ref().map(|stats| share(stats, row.seeds)),
         lengths: row.stats.as_ref().map(lengths).unwrap_or_default(),
     });
     let until_ns = timeline.plays().iter().filter_map(|play| play.until).min();
-    let core = |service: &&ServicePlan| match plan.only_host() {
-        Some(_) => service.core.to_string(),
-        None => format!("{} of {}", service.core, service.on),
+    let of_path = |row: &'a PathRow| {
+        let PathRow { whole, stages, seeds, .. } = row;
+        OfPath { row, taken: stages.iter().map(|(_, stats)| share(stats, *seeds)).collect(), lengths: lengths(whole) }
     };
-    let cores = drawn.iter().zip(timeline.plays()).map(|(of, play)| Core { core: core(of), lanes: &play.lanes });
+    // Lanes of a core are beside each other.
+    let one = |(core, lane): (&'a String, &'a Lane)| Core { core, lanes: std::slice::from_ref(lane) };
+    let cores = drawn.iter().zip(timeline.plays()).flat_map(|(cores, play)| cores.iter().zip(&play.lanes).map(one));
     let simulation = Simulation {
         plan: serde_json::from_str(&text).map_err(Failure::running)?,
         conditions,
         services: services.collect(),
+        paths: paths.iter().map(of_path).collect(),
         timeline: Drawn { length_ns: horizon_ns, until_ns, cores: cores.collect() },
     };
     let text = serde_json::to_string(&simulation).map_err(Failure::running)?;

@@ -3,6 +3,7 @@
 use crate::args::VerifyArgs;
 use crate::failure::{apart, Failure};
 use crate::report::{line, origin, write};
+use crate::simulated_path::proven;
 use crate::table::{json, print, say};
 use giusto_model::{
     Certificate, JobRecord, PathPlan, Plan, PredictedPercentile, Prediction, Promise, ServicePlan, Within,
@@ -107,11 +108,6 @@ fn read(path: &Path) -> Result<Run, Failure> {
     Ok(Run { name, jobs })
 }
 
-/// What a plan has proven of a path.
-fn proven(path: &PathPlan) -> impl Iterator<Item = PredictedPercentile> + '_ {
-    path.points.iter().map(|point| PredictedPercentile { percentile: point.percentile, at: point.at, expected: None })
-}
-
 struct Judged<'a> {
     args: &'a VerifyArgs,
     service: Option<ServicePlan>,
@@ -124,15 +120,15 @@ impl Judged<'_> {
     fn percentiles(&self, promised: &[Within], samples: &[Sample]) -> Result<ExitCode, Failure> {
         let kept = giusto_verify::kept(promised, samples).map_err(Failure::input)?;
         let of_path: Vec<PredictedPercentile> = self.path.iter().flat_map(proven).collect();
-        let predicted: &[PredictedPercentile] = match self.service.as_ref().map(|service| &service.certificate) {
-            Some(Certificate::Percentiles { predicted, .. }) => predicted,
-            _ => &of_path,
+        let (how, predicted) = match self.service.as_ref().map(|service| &service.certificate) {
+            Some(Certificate::Percentiles { predicted, .. }) => ("predicted", predicted),
+            _ => ("proven", &of_path),
         };
         self.report(Findings::Percentiles { kept: &kept, runs: samples, no_plan: &[], predicted })?;
         if self.args.json {
             json(&kept)?;
         } else {
-            print(&giusto_verify::table_kept(&kept, predicted, "measured"))?;
+            print(&giusto_verify::table_kept(&kept, (how, predicted), "measured"))?;
             say!("{}", kept.why);
         }
         Ok(ExitCode::from(kept.verdict.exit_code()))

@@ -58,8 +58,32 @@ function verdict(all) {
   ];
 }
 
-/** Shows it: {plan, conditions, services, timeline}; `say` says the sentence at the top. */
-export function show({ plan, conditions, services, timeline: drawn }, say) {
+/** Each promise of a simulated path. */
+function ofPath(one, plan) {
+  const from = { name: `path ${one.path}`, of: { ...one, is_planned: true, scheduler: `${plan.through.length} stages` } };
+  const points = (one.promised?.points ?? []).map(point => ({
+    ...from,
+    ...judged({ promised: { points: [point] } }, asPercentiles(one.proven))[0],
+  }));
+  if (one.late === null) return points;
+  const every = {
+    ...from,
+    promised: `every message ≤ ${time(plan.every.within_ns)}`,
+    simulated: time(one.response_ns[3]),
+    small: `the longest of ${one.messages} messages, ${one.late} late`,
+    predicted: time(plan.every.at_ns),
+    verdict: one.late ? 'missed' : 'kept',
+  };
+  return [...points, every];
+}
+
+const asPercentiles = predicted => ({
+  promise: { percentiles: true },
+  certificate: { percentiles: { predicted } },
+});
+
+/** Shows it: {plan, conditions, services, paths, timeline}; `say` says the sentence at the top. */
+export function show({ plan, conditions, services, paths, timeline: drawn }, say) {
   const hosts = plan.hosts.map(host => host.name).join(', ');
   document.getElementById('host').textContent = `Simulation of ${hosts}`;
   document.title = `${hosts}: a simulation by Giusto`;
@@ -81,13 +105,24 @@ export function show({ plan, conditions, services, timeline: drawn }, say) {
     }));
     distribution.show(name(one), one.lengths, promised, `${one.prediction.jobs} jobs under ${one.scheduler} (line)`);
   };
-  const all = services.flatMap(one => judged(one, planned(one)).map(each => ({ ...each, name: name(one), of: one })));
+  const choosePath = one => {
+    const promised = (one.promised?.points ?? []).map(point => ({
+      percentile: percent(point.percentile),
+      within_ns: point.within_ns,
+      predicted_ns: one.proven.find(at => at.percentile === point.percentile)?.at_ns,
+    }));
+    distribution.show(`path ${one.path}`, one.lengths, promised, `${one.messages} messages (line)`);
+  };
+  const all = [
+    ...services.flatMap(one => judged(one, planned(one)).map(each => ({ ...each, name: name(one), of: one }))),
+    ...paths.flatMap((one, nth) => ofPath(one, plan.paths[nth])),
+  ];
   fill(
     document.querySelector('#promises tbody'),
     all.map((one, nth) => [
       `${nth}`,
       [
-        one.of.lengths.length ? { text: one.name, onclick: () => choose(one.of) } : one.name,
+        one.of.lengths.length ? { text: one.name, onclick: () => (one.of.path ? choosePath : choose)(one.of) } : one.name,
         one.promised,
         { text: one.simulated, small: one.small },
         one.predicted ?? '–',
@@ -100,6 +135,13 @@ export function show({ plan, conditions, services, timeline: drawn }, say) {
   say(...verdict(all.filter(one => one.of.is_planned)));
   const first = services.find(one => one.lengths.length);
   if (first) choose(first);
+  else if (paths.length) choosePath(paths[0]);
+  const ofStage = one => {
+    const places = paths.map((path, nth) => plan.paths[nth].through.findIndex(stage => stage.service === one.name));
+    const nth = places.findIndex(place => place >= 0);
+    return nth < 0 ? undefined : paths[nth].taken[places[nth]];
+  };
+  const taken = one => services.find(other => other.is_planned && planned(other) === one)?.taken ?? ofStage(one);
   const several = plan.hosts.length > 1;
   const core = one => (several ? `${one.core} of ${one.on}` : one.core);
   cores.show(
@@ -110,7 +152,7 @@ export function show({ plan, conditions, services, timeline: drawn }, say) {
         name: one.name,
         core: core(one),
         reserved: number(`${one.server.budget_ns}/${one.server.period_ns}`),
-        taken: services.find(other => other.is_planned && planned(other) === one)?.taken ?? undefined,
+        taken: taken(one) ?? undefined,
       })),
   );
   fill(
@@ -118,10 +160,10 @@ export function show({ plan, conditions, services, timeline: drawn }, say) {
     plan.services.map((one, nth) => {
       const row = services.find(other => other.is_planned && planned(other) === one);
       const server = one.server ? `${time(one.server.budget_ns)} every ${time(one.server.period_ns)}` : 'a whole core';
-      const taken = row?.taken === null || row?.taken === undefined ? '–' : share(row.taken);
+      const took = taken(one);
       return [
         `${nth}`,
-        [one.name, core(one), server, row?.scheduler ?? '–', taken, row?.unfinished ?? '–', 'simulated'],
+        [one.name, core(one), server, row?.scheduler ?? '–', took === undefined ? '–' : share(took), row?.unfinished ?? '–', 'simulated'],
       ];
     }),
   );

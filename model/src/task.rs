@@ -75,6 +75,12 @@ pub enum TaskError {
 }
 
 impl Task {
+    /// One whose jobs come apart by `period` at least or on average, each of which is also its deadline.
+    pub fn sporadic(name: &str, wcet: Duration, period: Duration) -> Task {
+        let (name, offset, release) = (name.to_string(), Duration::ZERO, Release::Sporadic);
+        Task { name, wcet, period, deadline: period, offset, release, copies: 1 }
+    }
+
     /// Checks 0 < C ≤ D ≤ T and copies ≥ 1.
     pub fn validate(&self) -> Result<(), TaskError> {
         let Task { wcet, period, deadline, .. } = *self;

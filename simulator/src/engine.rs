@@ -3,7 +3,7 @@
 use crate::guest::{Guests, Job, LONGEST};
 use crate::scheduler::{Core, Scheduler};
 use crate::stats::Stats;
-use crate::system::{Error, System};
+use crate::system::{Error, System, To};
 use crate::trace::Observer;
 use giusto_model::{Duration, Instant, JobRecord};
 use std::cmp::Reverse;
@@ -94,6 +94,8 @@ struct Play<'a, S> {
     next_change: u64,
     /// By server: several virtual CPUs share its queue.
     shared: Vec<bool>,
+    /// By server and task, where a job that ends sends a message, and how long that takes; empty without any.
+    hops: Vec<Vec<Option<(To, u64)>>>,
 }
 
 impl<'a, S: Scheduler> Play<'a, S> {
@@ -112,6 +114,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
             changes: 0,
             next_change: 0,
             shared: system.servers.iter().map(|spec| spec.vcpus > 1).collect(),
+            hops: Vec::new(),
         };
         for (index, spec) in system.servers.iter().enumerate() {
             let guests = spec.workload.as_ref().map(|workload| Guests::new(workload, index, seed)).transpose()?;
@@ -124,12 +127,32 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 play.ready.push(guests.is_none());
             }
             if let Some(guests) = &guests {
-                play.releases
-                    .extend(guests.first_releases().zip(0..).map(|(at, task)| Reverse((at, index as u32, task))));
+                play.releases.extend(guests.first_releases().map(|(at, task)| Reverse((at, index as u32, task))));
             }
             play.guests.push(guests);
         }
+        play.messages()?;
         Ok(play)
+    }
+
+    fn messages(&mut self) -> Result<(), Error> {
+        let messages = &self.system.messages;
+        let known = |to: &To| match self.guests.get(to.server) {
+            Some(Some(guests)) if guests.waits(to.task) => Ok(()),
+            _ => Err(Error::Message { index: to.server, task: to.task }),
+        };
+        messages.arrivals.iter().map(|(_, to)| to).chain(messages.hops.iter().map(|(_, to, _)| to)).try_for_each(known)?;
+        let arrivals = messages.arrivals.iter().filter(|(at, _)| at.ns() <= LONGEST);
+        self.releases.extend(arrivals.map(|(at, to)| Reverse((at.ns(), to.server as u32, to.task))));
+        for (from, to, takes) in &messages.hops {
+            self.hops.resize(self.guests.len(), Vec::new());
+            let Some(tasks) = self.hops.get_mut(from.server) else {
+                return Err(Error::Message { index: from.server, task: from.task });
+            };
+            tasks.resize(tasks.len().max(from.task as usize + 1), None);
+            tasks[from.task as usize] = Some((*to, takes.ns().min(LONGEST)));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -252,6 +275,9 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 self.touched.push(server);
                 if let Some(at) = guests.finished(done.task, next) {
                     self.releases.push(Reverse((at, server as u32, done.task)));
+                }
+                if let Some(&Some((to, takes))) = self.hops.get(server).and_then(|own| own.get(done.task as usize)) {
+                    self.releases.push(Reverse((next + takes, to.server as u32, to.task)));
                 }
             }
         }

@@ -93,9 +93,15 @@ impl Guests {
         Ok(Guests { guest: workload.guest, execution, sources, queue: BinaryHeap::new() })
     }
 
-    /// When each task's first job comes.
-    pub(crate) fn first_releases(&self) -> impl Iterator<Item = u64> + '_ {
-        self.sources.iter().map(|source| source.next)
+    /// When the first job of each task comes that needs no message for it.
+    pub(crate) fn first_releases(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let own = self.sources.iter().zip(0..).filter(|(source, _)| source.arrivals != Sporadic::Messages);
+        own.map(|(source, task)| (source.next, task))
+    }
+
+    /// Whether a message releases a job of it.
+    pub(crate) fn waits(&self, task: u32) -> bool {
+        self.sources.get(task as usize).is_some_and(|source| source.arrivals == Sporadic::Messages)
     }
 
     /// Queues the job of a task that comes at `at`; when its next one comes, which may be at once, if that is known already.
@@ -116,7 +122,7 @@ impl Guests {
             false => self.queue.push(Reverse(job)),
         }
         source.number += 1;
-        if let Sporadic::Thinking { .. } = source.arrivals {
+        if let Sporadic::Thinking { .. } | Sporadic::Messages = source.arrivals {
             return None;
         }
         source.next += source.gap();
@@ -173,7 +179,7 @@ impl Guests {
 }
 
 /// An exponentially distributed time of that mean, in ns.
-fn exponential(mean: u64, rng: &mut ChaCha8Rng) -> u64 {
+pub(crate) fn exponential(mean: u64, rng: &mut ChaCha8Rng) -> u64 {
     let uniform: f64 = rng.random_range(f64::MIN_POSITIVE..1.0);
     ((-uniform.ln() * mean as f64) as u64).min(LONGEST)
 }
@@ -217,6 +223,7 @@ impl Source {
                 self.rng.random_range(mean - half..=mean + half)
             }
             Sporadic::Gaps(gaps) => gaps[(self.number as usize - 1) % gaps.len()],
+            Sporadic::Messages => LONGEST, // never asked for
         }
     }
 

@@ -115,4 +115,9 @@ impl Scheduler for Partitioned {
         let part = self.parts.get(core as usize)?;
         part.pool.running(0).map(|id| part.members[id.index()])
     }
+
+    fn left(&self, server: usize) -> Option<i64> {
+        let &(core, id) = self.servers.get(server)?;
+        Some(self.parts[core].pool.left_ns(id))
+    }
 }

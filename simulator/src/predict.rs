@@ -7,7 +7,7 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Release, Scheduler, Server, ServerKind, ServicePlan,
+    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Scheduler, Server, ServerKind, ServicePlan,
     Task,
 };
 use giusto_policy::Order;
@@ -211,9 +211,7 @@ pub fn predict_random(
 /// One request on average every 1/λ, to whole ns; how long it takes is drawn.
 fn request(arrivals: Arrivals) -> Task {
     let gap = 1.0 / (arrivals.rate.per_ns() * f64::from(arrivals.batch));
-    let period = Duration::from_ns((gap.round() as u64).max(1));
-    let (wcet, name) = (Duration::from_ns(1), "request".to_string());
-    Task { name, wcet, period, deadline: period, offset: Duration::ZERO, release: Release::Sporadic, copies: 1 }
+    Task::sporadic("request", Duration::from_ns(1), Duration::from_ns((gap.round() as u64).max(1)))
 }
 
 /// Plays `server` beside `others`, or, without any, above a competitor. To each response an outside is added: one of

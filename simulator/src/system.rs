@@ -20,12 +20,32 @@ pub struct System {
     pub switch: Duration,
     /// Changes of reservations, in the order of their times.
     pub changes: Vec<(Instant, Change)>,
+    /// What comes to tasks that wait for messages.
+    pub messages: Messages,
+}
+
+/// Messages, each of which releases a job of a task that waits for them ([`Sporadic::Messages`]).
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    /// From outside, in any order.
+    pub arrivals: Vec<(Instant, To)>,
+    /// A job that ends at the first sends one to the second, which comes so much later. At most one from each task.
+    pub hops: Vec<(To, To, Duration)>,
+}
+
+/// A task, its copies counted one by one, of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct To {
+    /// Which server.
+    pub server: usize,
+    /// Which of its tasks.
+    pub task: u32,
 }
 
 impl System {
     /// One core, without lateness, switching costs and changes.
     pub fn new(order: Order, servers: Vec<ServerSpec>) -> System {
-        System { order, cores: 1, servers, tick: None, switch: Duration::ZERO, changes: Vec::new() }
+        System { order, cores: 1, servers, tick: None, switch: Duration::ZERO, changes: Vec::new(), messages: Messages::default() }
     }
 }
 
@@ -144,6 +164,8 @@ pub enum Sporadic {
     },
     /// Recorded gaps in ns, over and over; not empty, not all 0.
     Gaps(Arc<[u64]>),
+    /// One for each message that comes ([`Messages`]).
+    Messages,
 }
 
 /// Why a system cannot be simulated.
@@ -188,6 +210,14 @@ pub enum Error {
     Gaps {
         /// Which server, from 0.
         index: usize,
+    },
+    /// Nothing would come of it.
+    #[error("server {index}: a message for its task {task}, which waits for none")]
+    Message {
+        /// Which server, from 0.
+        index: usize,
+        /// Which of its tasks, from 0.
+        task: u32,
     },
     /// Sleep that would have to be shorter than none.
     #[error("server {index}: sleeps that vary by {percent} %; expected at most 100")]

@@ -85,18 +85,18 @@ fn words(point: &KeptPoint, jobs: &Sample) -> String {
     )
 }
 
-/// An aligned table: each percentile as promised, as predicted where that is known, and as `measured` is called.
-pub fn table_kept(kept: &Kept, predicted: &[PredictedPercentile], measured: &str) -> String {
+/// An aligned table: each percentile as promised, as foreseen where that is known, and as found; both with what they are called.
+pub fn table_kept(kept: &Kept, (how, foreseen): (&str, &[PredictedPercentile]), measured: &str) -> String {
     let cell = |text: String| format!("{text:>12}");
     let known = |(ns, otherwise): (Option<u64>, &str)| cell(ns.map_or(otherwise.into(), |ns| time(ns as f64)));
-    let head: String = ["promised", "predicted", measured, "from", "to"].map(|head| cell(head.into())).concat();
+    let head: String = ["promised", how, measured, "from", "to"].map(|head| cell(head.into())).concat();
     let mut text = format!("{:8}{head}\n", "");
     for KeptPoint { promised, measured, verdict } in &kept.points {
-        let predicted = predicted.iter().find(|one| one.percentile == promised.percentile);
+        let foreseen = foreseen.iter().find(|one| one.percentile == promised.percentile);
         let upper = if kept.unfinished > 0 { "never" } else { "?" };
         let cells = [
             (Some(promised.within.ns()), ""),
-            (predicted.map(|one| one.at.ns()), "-"),
+            (foreseen.map(|one| one.at.ns()), "-"),
             (measured.value, "never"),
             (measured.low, "never"),
             (measured.high, upper),
