@@ -2,10 +2,11 @@
 
 use crate::args::ImportArgs;
 use crate::failure::{apart, create, Failure};
+use crate::import_spans;
 use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use giusto_model::{write_jobs, JobRecord, Profile};
-use giusto_traces::{read_config, read_log, read_sched, ConfigTask, Cut, Imported, Job, Select, Why};
+use giusto_traces::{read_config, read_log, read_sched, read_spans, ConfigTask, Cut, Imported, Job, Select, Why};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -61,7 +62,8 @@ struct Task<'a> {
 pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let name = args.file.display().to_string();
     let cannot = |error: std::io::Error| Failure::input(format!("{name}: {error}"));
-    apart(&[("--out", args.out.as_deref()), ("--profile", args.profile.as_deref())], &[&args.file])?;
+    let outputs = [("--out", &args.out), ("--profile", &args.profile), ("--as-site", &args.as_site)];
+    apart(&outputs.map(|(flag, file)| (flag, file.as_deref())), &[&args.file])?;
     let mut file = File::open(&args.file).map_err(cannot)?;
     let mut first = Vec::new();
     Read::by_ref(&mut file).take(FIRST).read_to_end(&mut first).map_err(cannot)?;
@@ -73,6 +75,14 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         Failure::input(format!("{name}{colon}{error}"))
     };
     let begins = start.trim_start_matches('\u{feff}').trim_start();
+    let key = begins.strip_prefix('{').map_or("", str::trim_start);
+    if ["\"resourceSpans\"", "\"data\""].iter().any(|first| key.starts_with(first)) {
+        let flags = [("--thread", args.thread.is_some()), ("--profile", args.profile.is_some())];
+        without(&name, "spans of services, which become chains of them", &flags)?;
+        return import_spans::spans(args, &read_spans(&mut whole).map_err(broken)?);
+    }
+    let flags = [("--as-site", args.as_site.is_some()), ("--path", args.path.is_some())];
+    without(&name, "anything but spans of services", &flags)?;
     if ["{", "/*", "//"].iter().any(|first| begins.starts_with(first)) {
         let flags =
             [("--thread", args.thread.is_some()), ("--out", args.out.is_some()), ("--profile", args.profile.is_some())];
@@ -234,7 +244,7 @@ fn site(file: &Path, tasks: &[ConfigTask]) -> Result<String, Failure> {
 }
 
 /// Names as a site allows them, in their order: each once.
-fn names<'a>(of: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn names<'a>(of: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut name = |of: &str| {
@@ -258,14 +268,14 @@ fn responses(jobs: &[JobRecord]) -> Option<[u64; 4]> {
     (!jobs.is_empty()).then(|| quantiles(&jobs.iter().filter_map(JobRecord::response_ns).collect::<Vec<_>>()))
 }
 
-fn save(args: &ImportArgs, jobs: &[JobRecord]) -> Result<(), Failure> {
+pub(crate) fn save(args: &ImportArgs, jobs: &[JobRecord]) -> Result<(), Failure> {
     let Some(path) = args.out.as_ref().filter(|_| !jobs.is_empty()) else { return Ok(()) };
     let broken = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
     write_jobs(create(path)?, jobs).map_err(broken)
 }
 
 /// Says where the records are, or that there is none.
-fn told(args: &ImportArgs, jobs: usize) -> Result<ExitCode, Failure> {
+pub(crate) fn told(args: &ImportArgs, jobs: usize) -> Result<ExitCode, Failure> {
     if jobs == 0 {
         return Err(Failure::cannot_tell(format!(
             "{}: no job in it is complete, so nothing is known and no file was written; record for longer, where events were lost with larger buffers",

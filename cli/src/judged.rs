@@ -5,11 +5,11 @@ use crate::failure::{create, Failure};
 use crate::report::line;
 use crate::table::say;
 use crate::{plan, table};
-use giusto_daemon::{Arm, Calibration, Cause, Slice, Trial};
+use giusto_daemon::{Arm, Calibration, Cause, Removed, Slice, Trial};
 use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan, Within};
 use giusto_simulator::{predict, Execution, Gantt, Overload, Shown};
 use giusto_verify::{
-    Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Predicted, ReportMeta, Round, Sample, Verdict,
+    Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Foreseen, Predicted, ReportMeta, Round, Sample, Verdict,
 };
 use serde_json::json;
 use std::path::Path;
@@ -129,6 +129,7 @@ fn percentiles(
         Certificate::Percentiles { predicted, .. } => predicted.as_slice(),
         _ => &[],
     };
+    let foreseen = &[Foreseen::Predicted(predicted)];
     if let Some((kept, runs)) = &judged {
         let meta = ReportMeta {
             title: format!("{}: percentiles kept?", service.name),
@@ -137,7 +138,7 @@ fn percentiles(
             schedule: slowest(trial),
         };
         let no_plan = unprotected.as_ref().map_or(&[][..], |(_, runs)| runs);
-        let findings = Findings::Percentiles { kept, runs, no_plan, predicted };
+        let findings = Findings::Percentiles { kept, runs, no_plan, foreseen };
         crate::report::write(report, &giusto_verify::report_html(&meta, findings))?;
     }
     if found.args.site.json {
@@ -148,12 +149,12 @@ fn percentiles(
     }
     if let Some((unprotected, _)) = &unprotected {
         say!("{} beside others without a plan, {} requests", service.name, unprotected.jobs);
-        table::print(&giusto_verify::table_kept(unprotected, ("predicted", &[]), "measured"))?;
+        table::print(&giusto_verify::table_kept(unprotected, &[], "measured"))?;
     }
     match &judged {
         Some((kept, _)) => {
             say!("{} under its plan, {} requests in {} slices, 95 % intervals", service.name, kept.jobs, kept.runs);
-            table::print(&giusto_verify::table_kept(kept, ("predicted", predicted), "measured"))?;
+            table::print(&giusto_verify::table_kept(kept, foreseen, "measured"))?;
             say!("{}", kept.why);
         }
         None => say!(
@@ -171,7 +172,7 @@ fn tell(found: &Found, service: &ServicePlan, trial: &Trial, report: &Path) -> R
     if let Some(demand) = demand(found, service) {
         say!("{}", demand.words());
     }
-    if let Some(removed) = removed(trial) {
+    if let Some(removed) = removed(&trial.removed, trial.slices.len(), trial.slice) {
         say!("{removed}");
     }
     if report.exists() {
@@ -186,12 +187,12 @@ fn demand<'a>(found: &Found<'a>, service: &ServicePlan) -> Option<&'a Demand> {
 
 /// `removed 7 of 60 slices of 500 ms: 4 with 10 ms to 30 ms stolen by the hypervisor, 1 in which the core stood still for 6 ms,
 /// 2 in which the load generator was late`.
-fn removed(trial: &Trial) -> Option<String> {
-    if trial.removed.is_empty() {
+pub(crate) fn removed(removed: &[Removed], counted: usize, slice: Duration) -> Option<String> {
+    if removed.is_empty() {
         return None;
     }
     let times = |of: fn(&Cause) -> Option<Duration>| -> Vec<Duration> {
-        trial.removed.iter().filter_map(|removed| of(&removed.cause)).collect()
+        removed.iter().filter_map(|removed| of(&removed.cause)).collect()
     };
     let range = |times: &[Duration]| match (times.iter().min(), times.iter().max()) {
         (Some(least), Some(most)) if least < most => format!("{least:.1} to {most:.1}"),
@@ -199,7 +200,7 @@ fn removed(trial: &Trial) -> Option<String> {
     };
     let stolen = times(|cause| if let Cause::Stolen(time) = cause { Some(*time) } else { None });
     let stopped = times(|cause| if let Cause::Stopped(time) = cause { Some(*time) } else { None });
-    let late = trial.removed.len() - stolen.len() - stopped.len();
+    let late = removed.len() - stolen.len() - stopped.len();
     let mut parts = Vec::new();
     if !stolen.is_empty() {
         parts.push(format!("{} with {} stolen by the hypervisor", stolen.len(), range(&stolen)));
@@ -210,13 +211,13 @@ fn removed(trial: &Trial) -> Option<String> {
     if late > 0 {
         parts.push(format!("{late} in which the load generator was late"));
     }
-    let all = trial.removed.len() + trial.slices.len();
-    Some(format!("removed {} of {all} slices of {:.0}: {}", trial.removed.len(), trial.slice, parts.join(", ")))
+    let all = removed.len() + counted;
+    Some(format!("removed {} of {all} slices of {slice:.0}: {}", removed.len(), parts.join(", ")))
 }
 
 /// Every slice that was removed, with its reason.
 fn voided(trial: &Trial) -> Vec<String> {
-    let one = |one: &giusto_daemon::Removed| format!("cycle {}, {}: {}", one.cycle, one.arm.name(), one.cause);
+    let one = |one: &Removed| format!("cycle {}, {}: {}", one.cycle, one.arm.name(), one.cause);
     trial.removed.iter().map(one).collect()
 }
 
@@ -230,7 +231,7 @@ fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String 
 }
 
 /// A missed promise outweighs one that cannot be told, and that a kept one.
-fn worse(so_far: Verdict, now: Verdict) -> Verdict {
+pub(crate) fn worse(so_far: Verdict, now: Verdict) -> Verdict {
     match (so_far, now) {
         (Verdict::Missed, _) | (_, Verdict::Missed) => Verdict::Missed,
         (Verdict::CannotTell, _) | (_, Verdict::CannotTell) => Verdict::CannotTell,
@@ -373,7 +374,7 @@ fn how(found: &Found, service: &ServicePlan, trial: &Trial, competitor: Option<f
         line("stolen by the hypervisor", format!("{:.2} % of the time", trial.stolen.as_f64() * 100.0)),
         line("generator's mean lateness beyond its median (worst slice)", uneven),
     ]);
-    lines.extend(removed(trial).map(|removed| line("removed", removed)));
+    lines.extend(removed(&trial.removed, trial.slices.len(), trial.slice).map(|removed| line("removed", removed)));
     lines.extend(crate::report::origin());
     lines
 }

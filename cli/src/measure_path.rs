@@ -5,9 +5,9 @@ use crate::failure::{apart, create, Failure};
 use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use crate::tell::tell;
-use giusto_measure::{LoadPlan, PathReport};
-use giusto_model::{Arrivals, Duration, JobWriter, Load, Path, PathSource, Task};
-use giusto_verify::{Sample, Verdict};
+use giusto_measure::{path_arrivals, LoadPlan, PathEnds, PathReport};
+use giusto_model::{Duration, JobRecord, JobWriter, Load, Path, PathLoad};
+use giusto_verify::{Kept, Sample, Verdict};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -25,8 +25,9 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
     };
     let unknown = || Failure::input(format!("the site has no path '{}'; it has {known}", args.path));
     let path = site.paths.all.iter().find(|path| path.name == args.path).ok_or_else(unknown)?;
-    let load = Load::Echo { address: args.send, value: 1 };
-    let (tasks, arrivals) = source(path);
+    let PathLoad { send, receive } = ends(args, path)?;
+    let load = Load::Echo { address: send, value: 1 };
+    let (tasks, arrivals) = path_arrivals(path);
     let plan = LoadPlan {
         load: &load,
         tasks: &tasks,
@@ -37,7 +38,7 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
         seed: args.seed,
         generator: crate::generator::generator(),
     };
-    let report = giusto_measure::drive_path(&plan, args.receive, &mut |_| true)?;
+    let report = PathEnds::new(send, receive)?.drive(&plan, &mut |_| true)?;
     if let Some(out) = &args.out {
         let broken = |error| Failure::running(format!("cannot write {}: {error}", out.display()));
         let mut writer = JobWriter::new(create(out)?).map_err(broken)?;
@@ -47,38 +48,53 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
     told(args, path, &report)
 }
 
-/// How messages come, as tasks or at random.
-fn source(path: &Path) -> (Vec<Task>, Option<Arrivals>) {
-    match path.source {
-        PathSource::Poisson(rate) => (Vec::new(), Some(Arrivals { rate, batch: 1 })),
-        // Each of a burst is a client of its own; they are sent when they are due.
-        PathSource::Periodic { period, burst, .. } => {
-            let task = Task { copies: burst, ..Task::sporadic(&path.name, Duration::from_ns(1), period) };
-            (vec![task], None)
-        }
+/// Where messages go and come from: what the command line says, else the site.
+fn ends(args: &MeasurePathArgs, path: &Path) -> Result<PathLoad, Failure> {
+    let send = args.send.or(path.load.map(|load| load.send));
+    let receive = args.receive.or(path.load.map(|load| load.receive));
+    match (send, receive) {
+        (Some(send), Some(receive)) => Ok(PathLoad { send, receive }),
+        _ => Err(Failure::input(format!(
+            "where messages of '{}' go and come from is not known: add load: {{send: 127.0.0.1:7101, receive: 127.0.0.1:7100}} to \
+             the path, or say --send and --receive",
+            path.name
+        ))),
     }
+}
+
+/// What became of the promise of a path.
+pub(crate) struct Judged {
+    /// Its percentiles; `None`: none were promised, or nothing came.
+    pub(crate) kept: Option<Kept>,
+    /// Messages that took longer than every one may; `None`: that was not promised.
+    pub(crate) late: Option<usize>,
+    pub(crate) verdict: Verdict,
+}
+
+/// Judges `path` by what was measured in each run.
+pub(crate) fn judge(path: &Path, runs: &[&[JobRecord]]) -> Result<Judged, Failure> {
+    let samples = runs.iter().map(|jobs| Sample::from_jobs(jobs)).collect::<Result<Vec<_>, _>>();
+    let kept = match path.points.is_empty() || runs.iter().all(|jobs| jobs.is_empty()) {
+        true => None,
+        false => Some(giusto_verify::kept(&path.points, &samples.map_err(Failure::input)?).map_err(Failure::input)?),
+    };
+    let late = path.every.map(|every| {
+        let is_late = |job: &&JobRecord| job.response_ns().is_none_or(|response| response > every.ns());
+        runs.iter().flat_map(|jobs| jobs.iter()).filter(is_late).count()
+    });
+    let verdict = match (&kept, late) {
+        (Some(kept), _) => kept.verdict,
+        (None, Some(late)) if late > 0 => Verdict::Missed,
+        _ => Verdict::Kept,
+    };
+    Ok(Judged { kept, late, verdict })
 }
 
 fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<ExitCode, Failure> {
     let responses: Vec<u64> = report.jobs.iter().filter_map(|job| job.response_ns()).collect();
     let lateness = report.lateness();
-    let judged = match path.points.is_empty() || report.jobs.is_empty() {
-        true => None,
-        false => {
-            let sample = Sample::from_jobs(&report.jobs).map_err(Failure::input)?;
-            Some(giusto_verify::kept(&path.points, &[sample]).map_err(Failure::input)?)
-        }
-    };
-    let late = path.every.map(|every| {
-        let late = report.jobs.iter().filter(|job| job.response_ns().is_none_or(|response| response > every.ns()));
-        late.count()
-    });
-    let verdict = match (&judged, late) {
-        _ if lateness.is_stall() => Verdict::CannotTell,
-        (Some(kept), _) => kept.verdict,
-        (None, Some(late)) if late > 0 => Verdict::Missed,
-        _ => Verdict::Kept,
-    };
+    let Judged { kept, late, verdict } = judge(path, &[&report.jobs])?;
+    let verdict = if lateness.is_stall() { Verdict::CannotTell } else { verdict };
     if lateness.is_stall() {
         tell(format_args!(
             "cannot tell: the load generator itself stalled: {lateness}; measure again on a quieter machine"
@@ -89,22 +105,30 @@ fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<Exit
         let stages: serde_json::Map<String, serde_json::Value> =
             report.stages.iter().map(|(name, times)| (name.clone(), json!(quantiles(times)))).collect();
         json(&json!({"path": path.name, "messages": report.jobs.len(), "lost": report.lost,
-            "response_ns": quantiles(&responses), "stages_ns": stages, "late": late, "kept": judged}))?;
+            "response_ns": quantiles(&responses), "stages_ns": stages, "late": late, "kept": kept}))?;
         return Ok(end);
     }
     say!("{}: {} messages in {}, {} lost", path.name, report.jobs.len(), args.length, report.lost);
-    let whole = quantiles(&responses);
-    let stages: Vec<(&str, [u64; 4])> =
-        path.through.iter().filter_map(|name| Some((name.as_str(), quantiles(report.stages.get(name)?)))).collect();
-    let mut rows: Vec<(&str, &[u64; 4])> = vec![("all of it", &whole)];
-    rows.extend(stages.iter().map(|(name, values)| (*name, values)));
-    print(&spread(&rows))?;
-    if let Some(kept) = &judged {
-        print(&giusto_verify::table_kept(kept, ("proven", &[]), "measured"))?;
+    print(&spent(path, &[report]))?;
+    if let Some(kept) = &kept {
+        print(&giusto_verify::table_kept(kept, &[], "measured"))?;
         say!("{}", kept.why);
     }
     if let (Some(late), Some(every)) = (late, path.every) {
         say!("{late} of {} took longer than the {every} that none may", report.jobs.len());
     }
     Ok(end)
+}
+
+/// A table of the time that messages took, all of it and at each stage that tells.
+pub(crate) fn spent(path: &Path, reports: &[&PathReport]) -> String {
+    let whole: Vec<u64> =
+        reports.iter().flat_map(|report| report.jobs.iter().filter_map(JobRecord::response_ns)).collect();
+    let at = |name: &String| -> Vec<u64> {
+        reports.iter().filter_map(|report| report.stages.get(name)).flatten().copied().collect()
+    };
+    let mut rows = vec![("all of it", quantiles(&whole))];
+    rows.extend(path.through.iter().map(|name| (name.as_str(), quantiles(&at(name)))));
+    let told: Vec<(&str, &[u64; 4])> = rows.iter().filter(|(_, all)| all[3] > 0).map(|(n, all)| (*n, all)).collect();
+    spread(&told)
 }

@@ -51,8 +51,9 @@ pub(crate) fn links_json(site: &Site) -> Value {
 
 pub(crate) fn paths_json(site: &Site) -> Value {
     let path = |path: &Path| {
-        let Path { name, source, through, points, every } = path;
-        json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every})
+        let Path { name, source, through, points, every, load } = path;
+        json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
+            "load": load})
     };
     site.paths.all.iter().map(path).collect()
 }

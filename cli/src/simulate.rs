@@ -9,10 +9,10 @@ use crate::table::{json, say, table};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, PathPlan, Plan, Promise, ServicePlan, Task};
 use giusto_simulator::{
-    in_parallel, on_its_cores, play_path, predict_random, predict_under, Error, Execution, Gantt, Observer, PlayedPath, Predicted, Shown, Timeline, Trace,
-    Under, Unobserved, PERCENTILE_ERROR,
+    in_parallel, on_its_cores, play_path, predict_random, predict_under, Error, Execution, Gantt, Observer, PlayedPath,
+    Predicted, Shown, Timeline, Trace, Under, Unobserved, PERCENTILE_ERROR,
 };
-use giusto_verify::Sample;
+use giusto_verify::{Foreseen, Sample};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
@@ -158,7 +158,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         if let (Some(kept), Certificate::Percentiles { predicted, wait, .. }) = (&row.promised, &service.certificate) {
             let beside = if wait.is_zero() { "" } else { "; beside others the prediction is a bound" };
             say!("{}, {}: {} requests at random, 95 % intervals{beside}", row.service, row.scheduler, kept.jobs);
-            crate::table::print(&giusto_verify::table_kept(kept, ("predicted", predicted), "simulated"))?;
+            crate::table::print(&giusto_verify::table_kept(kept, &[Foreseen::Predicted(predicted)], "simulated"))?;
         }
     }
     for row in rows.iter() {
@@ -187,20 +187,22 @@ fn of_path(
     let message = |one: &ServicePlan| {
         let period = one.server.period;
         let task = Task::sporadic("message", period, period);
-        if matches!(one.promise, Promise::Stage { .. }) { vec![task] } else { Vec::new() }
+        if matches!(one.promise, Promise::Stage { .. }) {
+            vec![task]
+        } else {
+            Vec::new()
+        }
     };
     let tasks: Vec<Vec<Task>> = servers.iter().map(|one| message(one)).collect();
-    let shown: Vec<Shown> =
-        servers.iter().zip(&tasks).map(|(one, tasks)| Shown { name: &one.name, tasks }).collect();
+    let shown: Vec<Shown> = servers.iter().zip(&tasks).map(|(one, tasks)| Shown { name: &one.name, tasks }).collect();
     files.play(&path.name, &shown, false)?;
     let played = play_path(plan, path, args.horizon, args.seed, files)?;
     if let Some(jobs) = files.jobs.as_mut().filter(|_| records) {
         let broken = |error| Failure::running(format!("cannot write job records: {error}"));
         played.messages.iter().try_for_each(|job| jobs.write(job)).map_err(broken)?;
     }
-    let rest = in_parallel(seeds.len() - 1, |nth| {
-        play_path(plan, path, args.horizon, seeds[nth + 1], &mut Unobserved)
-    })?;
+    let rest =
+        in_parallel(seeds.len() - 1, |nth| play_path(plan, path, args.horizon, seeds[nth + 1], &mut Unobserved))?;
     let runs: Vec<PlayedPath> = std::iter::once(played).chain(rest).collect();
     PathRow::new(path, args.seed, &runs)
 }

@@ -3,11 +3,14 @@
 use crate::failure::Failure;
 use crate::spread::{quantiles, spread};
 use crate::table::{print, say};
-use giusto_model::{JobRecord, PathPlan, PathStage, PredictedPercentile, Within};
-use giusto_simulator::{PlayedPath, Stats, PERCENTILE_ERROR};
-use giusto_verify::{Kept, Sample};
+use giusto_model::{Duration, JobRecord, PathPlan, PathSource, PathStage, Plan, PredictedPercentile, Within};
+use giusto_simulator::{play_path, PlayedPath, Stats, Unobserved, PERCENTILE_ERROR};
+use giusto_verify::{Foreseen, Kept, Sample};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Messages of a simulation whose percentiles are told beside what is measured.
+const FORESEEN: f64 = 20_000.0;
 
 /// What `--json` prints for a path (`formats/simulate.schema.json`).
 #[derive(Serialize)]
@@ -56,9 +59,7 @@ impl PathRow {
             runs[1..].iter().for_each(|run| all.merge(&of(run)));
             all
         };
-        let stage = |(nth, stage): (usize, &PathStage)| {
-            (stage.service.clone(), pooled(&|run| run.stages[nth].clone()))
-        };
+        let stage = |(nth, stage): (usize, &PathStage)| (stage.service.clone(), pooled(&|run| run.stages[nth].clone()));
         let stages: Vec<(String, Stats)> = path.through.iter().enumerate().map(stage).collect();
         Ok(PathRow {
             path: path.name.clone(),
@@ -83,7 +84,7 @@ impl PathRow {
         let rows: Vec<(&str, &[u64; 4])> = std::iter::once(("all of it", &self.response_ns)).chain(stages).collect();
         print(&spread(&rows))?;
         if let Some(kept) = &self.promised {
-            print(&giusto_verify::table_kept(kept, ("proven", &self.proven), "simulated"))?;
+            print(&giusto_verify::table_kept(kept, &[Foreseen::Proven(&self.proven)], "simulated"))?;
         }
         if let (Some(late), Some(every)) = (self.late, &path.every) {
             let (at, within) = (every.at, every.within);
@@ -101,6 +102,22 @@ pub(crate) fn proven(path: &PathPlan) -> Vec<PredictedPercentile> {
         expected: None,
     };
     path.points.iter().map(one).collect()
+}
+
+/// The same as they are simulated: of some twenty thousand messages.
+pub(crate) fn foreseen(plan: &Plan, path: &PathPlan, seed: u64) -> Result<Vec<PredictedPercentile>, Failure> {
+    let gap = match path.source {
+        PathSource::Poisson(rate) => 1.0 / rate.per_ns(),
+        PathSource::Periodic { period, burst, .. } => period.ns() as f64 / f64::from(burst),
+    };
+    let horizon = Duration::from_ns((gap * FORESEEN) as u64);
+    let played = play_path(plan, path, horizon, seed, &mut Unobserved)?;
+    let at = |one: &giusto_model::PathPoint| PredictedPercentile {
+        percentile: one.percentile,
+        at: played.whole.percentile(one.percentile.percent()),
+        expected: None,
+    };
+    Ok(path.points.iter().map(at).collect())
 }
 
 fn of_stage(stats: &Stats) -> [u64; 4] {

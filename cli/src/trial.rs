@@ -4,6 +4,7 @@ use crate::args::RunArgs;
 use crate::begin::{asked, introduce, lacks, tell_restored};
 use crate::failure::{create, Failure};
 use crate::judged::{self, Found};
+use crate::path_trial::{self, Files};
 use crate::plan::{self, Read};
 use crate::tell::tell;
 use giusto_compute::Machine;
@@ -34,7 +35,13 @@ pub(crate) fn trial(
     // What is to be measured is guessed until it is.
     let guessed = site.with_placeholders();
     let first = plan::here(&guessed, &read.from, &asked(args))?;
-    giusto_daemon::loads(&first).map_err(Failure::input)?;
+    let tried = giusto_daemon::loads(&first);
+    let only_paths = matches!(tried, Err(giusto_daemon::Error::NothingToTry)) && !site.paths.all.is_empty();
+    if only_paths {
+        giusto_daemon::path_loads(&site.paths.all).map_err(Failure::input)?;
+    } else {
+        tried.map_err(Failure::input)?;
+    }
     let missing = giusto_daemon::missing(&first, around.machine);
     if !missing.is_empty() {
         if site.services.iter().any(|service| service.measured != Measured::Declared) {
@@ -48,6 +55,12 @@ pub(crate) fn trial(
     tell_restored(&earlier)?;
     let folder = Folder::new(&args.out)?;
     let options = Options { slice: args.slice, at_most: args.at_most, seed: args.seed };
+    if only_paths {
+        let files = Files { folder: &folder.path, plan: &args.out.join("plan.json"), logs: &args.out.join("logs") };
+        let code = path_trial::trial(args, site, &first, &files, &mut journal, around, &mut say)?;
+        folder.link()?;
+        return Ok(code);
+    }
 
     // 1. What do the requests cost here, under their own load on a whole core?
     let logs = args.out.join("logs");

@@ -8,7 +8,7 @@ use crate::table::{json, print, say};
 use giusto_model::{
     Certificate, JobRecord, PathPlan, Plan, PredictedPercentile, Prediction, Promise, ServicePlan, Within,
 };
-use giusto_verify::{slowest, Arms, Findings, Predicted, ReportMeta, Sample};
+use giusto_verify::{slowest, Arms, Findings, Foreseen, Predicted, ReportMeta, Sample};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -119,16 +119,17 @@ struct Judged<'a> {
 impl Judged<'_> {
     fn percentiles(&self, promised: &[Within], samples: &[Sample]) -> Result<ExitCode, Failure> {
         let kept = giusto_verify::kept(promised, samples).map_err(Failure::input)?;
-        let of_path: Vec<PredictedPercentile> = self.path.iter().flat_map(proven).collect();
-        let (how, predicted) = match self.service.as_ref().map(|service| &service.certificate) {
-            Some(Certificate::Percentiles { predicted, .. }) => ("predicted", predicted),
-            _ => ("proven", &of_path),
-        };
-        self.report(Findings::Percentiles { kept: &kept, runs: samples, no_plan: &[], predicted })?;
+        let of_path: Vec<PredictedPercentile> = self.path.as_ref().map(proven).unwrap_or_default();
+        let foreseen = &[match self.service.as_ref().map(|service| &service.certificate) {
+            Some(Certificate::Percentiles { predicted, .. }) => Foreseen::Predicted(predicted),
+            _ if self.path.is_some() => Foreseen::Proven(&of_path),
+            _ => Foreseen::Predicted(&[]),
+        }];
+        self.report(Findings::Percentiles { kept: &kept, runs: samples, no_plan: &[], foreseen })?;
         if self.args.json {
             json(&kept)?;
         } else {
-            print(&giusto_verify::table_kept(&kept, (how, predicted), "measured"))?;
+            print(&giusto_verify::table_kept(&kept, foreseen, "measured"))?;
             say!("{}", kept.why);
         }
         Ok(ExitCode::from(kept.verdict.exit_code()))

@@ -126,14 +126,14 @@ pub struct Options {
 /// A slice counts only if at most this part of it was stolen or waited for, one in. What is stolen the kernel counts in
 /// ticks: one
 /// tick a core may be of long ago.
-const LOST_LIMIT: u64 = 100;
+pub(crate) const LOST_LIMIT: u64 = 100;
 /// ... and its core stood still for at most this part of it, one in, as far as that can be told: to the millisecond. 2 ms of
 /// 500 move the mean response by 5 us here.
 const STOPPED_LIMIT: u64 = 250;
 /// ... and the generator was late by at most this in 99 % of the jobs, which also tells one that is always late.
-const LATE_LIMIT: Duration = Duration::from_ms(1);
+pub(crate) const LATE_LIMIT: Duration = Duration::from_ms(1);
 /// Tries for a slice that counts.
-const TRIES: u32 = 4;
+pub(crate) const TRIES: u32 = 4;
 /// A slice holds at least so many periods of the server, and so many requests ...
 const PERIODS: u64 = 10;
 const REQUESTS: f64 = 300.0;
@@ -142,7 +142,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Requests before a slice that are not recorded: at least this long, and two periods of the server.
 const WARM_UP: Duration = Duration::from_ms(100);
 /// Without a plan is measured in one cycle of so many: that is for show, and takes long, as requests pile up.
-const NO_PLAN_EVERY: u32 = 4;
+pub(crate) const NO_PLAN_EVERY: u32 = 4;
 /// The generator's real-time priority, on a core of its own.
 pub(crate) const GENERATOR_PRIORITY: u8 = 50;
 
@@ -155,15 +155,15 @@ pub enum Next {
     More(String),
 }
 
-/// What a trial asks and tells its caller.
-pub struct Talk<'a> {
+/// What a trial of an `S` asks and tells its caller.
+pub struct Talk<'a, S, T> {
     /// Whether it was told to stop; asked ten times a second.
     pub stop: &'a dyn Fn() -> bool,
     /// Progress.
     pub say: &'a mut dyn FnMut(String),
     /// Whether the slices so far are enough; asked a few times in all, so that looking again and again does not make chance a
     /// verdict.
-    pub judge: &'a mut dyn FnMut(&ServicePlan, &Trial) -> Next,
+    pub judge: &'a mut dyn FnMut(&S, &T) -> Next,
 }
 
 /// Runs the trial of every service that is promised as-if-alone or percentiles, one after another; percentiles are judged by
@@ -173,7 +173,7 @@ pub fn trial(
     plan: &Plan,
     cores: &[u32],
     options: Options,
-    talk: &mut Talk,
+    talk: &mut Talk<ServicePlan, Trial>,
 ) -> Result<Vec<Trial>, Error> {
     let mut trials = Vec::new();
     for (index, service, load) in loads(plan)? {
@@ -238,7 +238,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         Ok(Bench { deployment, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() })
     }
 
-    fn run(&mut self, talk: &mut Talk) -> Result<Trial, Error> {
+    fn run(&mut self, talk: &mut Talk<ServicePlan, Trial>) -> Result<Trial, Error> {
         let begin = Instant::now();
         let mut trial = Trial {
             service: self.service.name.clone(),

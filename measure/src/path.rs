@@ -9,7 +9,7 @@ use crate::clock::now;
 use crate::drive::wait;
 use crate::schedule::{LoadPlan, Schedule};
 use crate::Error;
-use giusto_model::{Duration, Instant, JobRecord, Lateness};
+use giusto_model::{Arrivals, Duration, Instant, JobRecord, Lateness, Path, PathSource, Task};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -40,75 +40,113 @@ impl PathReport {
     }
 }
 
-/// Loads a path for `warm_up + run` and up to 5 s more: lines go where the load of `plan` goes, and come back to `receive`, where
-/// this listens. `on_progress` hears about ten times a second how much of that time has gone and says whether to go on.
-///
-/// # Errors
-/// A plan that makes no sense, a connection that is refused or closed, an address that is in use, a last stage that does not
-/// connect within 5 s of the first line that is due, something else than lines.
-pub fn drive_path(
-    plan: &LoadPlan,
-    receive: SocketAddr,
-    on_progress: &mut dyn FnMut(Duration) -> bool,
-) -> Result<PathReport, Error> {
-    let mut schedule = Schedule::new(plan)?;
-    let failed = |why| Error::Connection { address: receive, why };
-    let listener = TcpListener::bind(receive).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    let address = plan.load.address();
-    let mut first = connect(address)?;
-    // A first stage that reads no more is told of, not waited for.
-    let grace = std::time::Duration::from_nanos(GRACE_NS);
-    first.set_write_timeout(Some(grace)).map_err(|why| Error::Connection { address, why })?;
-    let _applied = plan.generator.apply()?;
-    let mut run = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
-    let mut back: Option<(TcpStream, Vec<u8>)> = None;
-    let origin = now() + 5_000_000;
-    let mut next_progress = origin;
-    let mut end = None;
-    loop {
-        let round = now();
-        while let Some(due) = round.checked_sub(origin).and_then(|time| schedule.pop_due(time)) {
-            let line = run.release(due.job, origin + due.at);
-            first.write_all(line.as_bytes()).map_err(|why| Error::Connection { address, why })?;
-        }
-        if round >= next_progress {
-            if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
-                break;
-            }
-            next_progress = round + PROGRESS_NS;
-        }
-        if back.is_none() {
-            match listener.accept() {
-                Ok((stream, _)) => back = Some((stream, Vec::new())),
-                Err(why) if why.kind() == ErrorKind::WouldBlock => {}
-                Err(why) => return Err(failed(why)),
-            }
-            if back.is_none() && round > origin + GRACE_NS {
-                let why = std::io::Error::new(
-                    ErrorKind::TimedOut,
-                    "the last stage does not connect; expected it to send its lines here",
-                );
-                return Err(failed(why));
-            }
-        }
-        let wake = match schedule.next() {
-            Some(next) => origin + next,
-            None if run.came == run.jobs.len() => break,
-            None => *end.get_or_insert(round + GRACE_NS),
-        };
-        if end.is_some_and(|end| round >= end) {
-            break;
-        }
-        let waits_for = back.as_ref().map_or(listener.as_fd(), |(stream, _)| stream.as_fd());
-        let mut polls = [PollFd::from_borrowed_fd(waits_for, PollFlags::IN)];
-        wait(&mut polls, wake.min(next_progress))?;
-        if let (false, Some((stream, unread))) = (polls[0].revents().is_empty(), &mut back) {
-            run.read(stream, unread).map_err(failed)?;
+/// How messages of a path come, as tasks or at random: what a [`LoadPlan`] takes.
+pub fn path_arrivals(path: &Path) -> (Vec<Task>, Option<Arrivals>) {
+    match path.source {
+        PathSource::Poisson(rate) => (Vec::new(), Some(Arrivals { rate, batch: 1 })),
+        // Each of a burst is a client of its own; they are sent when they are due.
+        PathSource::Periodic { period, burst, .. } => {
+            let task = Task { copies: burst, ..Task::sporadic(&path.name, Duration::from_ns(1), period) };
+            (vec![task], None)
         }
     }
-    let lost = run.jobs.iter().filter(|job| job.finish.is_none()).count() as u64;
-    Ok(PathReport { jobs: run.jobs, lost, stages: run.stages })
+}
+
+/// Both ends of a path, connected for as long as this lives.
+pub struct PathEnds {
+    listener: TcpListener,
+    receive: SocketAddr,
+    first: TcpStream,
+    send: SocketAddr,
+    /// The last stage, once it has connected, and what is not a whole line yet.
+    back: Option<(TcpStream, Vec<u8>)>,
+}
+
+impl PathEnds {
+    /// Connects to the first stage, which listens at `send`, and listens at `receive` for the last.
+    ///
+    /// # Errors
+    /// A connection that is refused, an address that is in use.
+    pub fn new(send: SocketAddr, receive: SocketAddr) -> Result<PathEnds, Error> {
+        let failed = |why| Error::Connection { address: receive, why };
+        let listener = TcpListener::bind(receive).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let first = connect(send)?;
+        // A first stage that reads no more is told of, not waited for.
+        let grace = std::time::Duration::from_nanos(GRACE_NS);
+        first.set_write_timeout(Some(grace)).map_err(|why| Error::Connection { address: send, why })?;
+        Ok(PathEnds { listener, receive, first, send, back: None })
+    }
+
+    /// Sends lines for `warm_up + run` of `plan`, whose load says nothing, and waits up to 5 s more until all have come back.
+    /// `on_progress` hears about ten times a second how much of that time has gone and says whether to go on.
+    ///
+    /// # Errors
+    /// A plan that makes no sense, a connection that is closed, a last stage that does not connect within 5 s of the first line
+    /// that is due, something else than lines.
+    pub fn drive(
+        &mut self,
+        plan: &LoadPlan,
+        on_progress: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<PathReport, Error> {
+        let mut schedule = Schedule::new(plan)?;
+        let _applied = plan.generator.apply()?;
+        let mut run = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
+        let origin = now() + 5_000_000;
+        let mut next_progress = origin;
+        let mut end = None;
+        loop {
+            let round = now();
+            while let Some(due) = round.checked_sub(origin).and_then(|time| schedule.pop_due(time)) {
+                let line = run.release(due.job, origin + due.at);
+                let sent = self.first.write_all(line.as_bytes());
+                sent.map_err(|why| Error::Connection { address: self.send, why })?;
+            }
+            if round >= next_progress {
+                if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
+                    break;
+                }
+                next_progress = round + PROGRESS_NS;
+            }
+            self.accept(round > origin + GRACE_NS)?;
+            let wake = match schedule.next() {
+                Some(next) => origin + next,
+                None if run.came == run.jobs.len() => break,
+                None => *end.get_or_insert(round + GRACE_NS),
+            };
+            if end.is_some_and(|end| round >= end) {
+                break;
+            }
+            let waits_for = self.back.as_ref().map_or(self.listener.as_fd(), |(stream, _)| stream.as_fd());
+            let mut polls = [PollFd::from_borrowed_fd(waits_for, PollFlags::IN)];
+            wait(&mut polls, wake.min(next_progress))?;
+            if let (false, Some((stream, unread))) = (polls[0].revents().is_empty(), &mut self.back) {
+                run.read(stream, unread).map_err(|why| Error::Connection { address: self.receive, why })?;
+            }
+        }
+        let lost = run.jobs.iter().filter(|job| job.finish.is_none()).count() as u64;
+        Ok(PathReport { jobs: run.jobs, lost, stages: run.stages })
+    }
+
+    /// Takes the connection of the last stage, if it is not there; an error where it is `late`.
+    fn accept(&mut self, late: bool) -> Result<(), Error> {
+        if self.back.is_some() {
+            return Ok(());
+        }
+        let why = match self.listener.accept() {
+            Ok((stream, _)) => {
+                self.back = Some((stream, Vec::new()));
+                return Ok(());
+            }
+            Err(why) if why.kind() != ErrorKind::WouldBlock => why,
+            Err(_) if late => {
+                let why = "the last stage does not connect; expected it to send its lines here";
+                std::io::Error::new(ErrorKind::TimedOut, why)
+            }
+            Err(_) => return Ok(()),
+        };
+        Err(Error::Connection { address: self.receive, why })
+    }
 }
 
 struct Run {
@@ -149,17 +187,18 @@ impl Run {
         }
     }
 
-    /// Lines that were not sent, or came before, are passed over.
+    /// Lines that were not sent in this run, or came before, are passed over.
     fn line(&mut self, line: &str, at: u64) {
         let mut words = line.split_whitespace();
         let number: Option<usize> = words.next().and_then(|number| number.parse().ok());
         let Some(job) = number.and_then(|number| self.jobs.get_mut(number)) else { return };
-        if job.finish.is_some() {
+        let sent: Option<u64> = words.next().and_then(|sent| sent.parse().ok());
+        if job.finish.is_some() || sent != Some(job.release.ns()) {
             return;
         }
         job.finish = Some(Instant::from_ns(at));
         self.came += 1;
-        for word in words.skip(1) {
+        for word in words {
             let Some((name, times)) = word.rsplit_once(':') else { continue };
             let times = times.split_once('-').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
             if let Some((from, to)) = times {
@@ -174,7 +213,7 @@ impl Run {
 mod tests {
     use super::*;
     use crate::Generator;
-    use giusto_model::{Arrivals, Load};
+    use giusto_model::Load;
     use std::io::{BufRead, BufReader};
 
     /// A chain of two that pass lines on, the second of which holds each for 2 ms.
@@ -198,7 +237,8 @@ mod tests {
         };
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let second = stage("second", free, 2, 7);
-        let load = Load::Echo { address: stage("first", second, 0, usize::MAX), value: 1 };
+        let first = stage("first", second, 0, usize::MAX);
+        let load = Load::Echo { address: first, value: 1 };
         let plan = LoadPlan {
             load: &load,
             tasks: &[],
@@ -209,11 +249,15 @@ mod tests {
             seed: 3,
             generator: Generator::default(),
         };
-        let report = drive_path(&plan, free, &mut |_| true).unwrap();
+        let mut ends = PathEnds::new(first, free).unwrap();
+        let report = ends.drive(&plan, &mut |_| true).unwrap();
         assert!(report.jobs.len() > 20 && report.lost == 1, "{report:?}");
         assert!(report.jobs.iter().filter_map(JobRecord::response_ns).all(|response| response >= 2_000_000));
         assert_eq!(report.stages.keys().collect::<Vec<_>>(), ["first", "second"]);
         assert!(report.stages["second"].iter().all(|held| *held >= 2_000_000));
         assert_eq!(report.stages["second"].len() + 1, report.jobs.len());
+        // Over the same connections, and none of the first run's lines counts.
+        let report = ends.drive(&LoadPlan { seed: 4, ..plan }, &mut |_| true).unwrap();
+        assert!(report.jobs.len() > 20 && report.lost == 0, "{report:?}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::{Duration, Percentile, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::SocketAddr;
 
 /// The paths of a site, and the links between its hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,17 @@ pub struct Path {
     pub points: Vec<Within>,
     /// No message may take longer. Not with a Poisson source.
     pub every: Option<Duration>,
+    /// Where a measurement sends and receives its messages.
+    pub load: Option<PathLoad>,
+}
+
+/// Where messages of a measurement go to and come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PathLoad {
+    /// Where the first stage listens.
+    pub send: SocketAddr,
+    /// Where the last stage connects to.
+    pub receive: SocketAddr,
 }
 
 /// How messages come to a path.

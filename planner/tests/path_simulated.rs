@@ -24,8 +24,7 @@ fn apart(rng: &mut StdRng) -> Site {
     let time = |rng: &mut StdRng| Duration::from_us(rng.random_range(300..3_000));
     site.services = names.iter().enumerate().map(|(nth, name)| stage(name.clone(), time(rng), &host(nth))).collect();
     let worst = |rng: &mut StdRng| Duration::from_us(rng.random_range(0..2_000));
-    site.paths.links =
-        (1..count).map(|nth| Link { from: host(nth - 1), to: host(nth), worst: worst(rng) }).collect();
+    site.paths.links = (1..count).map(|nth| Link { from: host(nth - 1), to: host(nth), worst: worst(rng) }).collect();
     let source = match rng.random_bool(0.5) {
         true => PathSource::Poisson(format!("{}/s", rng.random_range(10..120)).parse().unwrap()),
         false => PathSource::Periodic {
@@ -39,7 +38,7 @@ fn apart(rng: &mut StdRng) -> Site {
         PathSource::Poisson(_) => (vec![Within { percentile: "p99".parse().unwrap(), within: long }], None),
         PathSource::Periodic { .. } => (Vec::new(), Some(long)),
     };
-    site.paths.all = vec![Path { name: "path".into(), source, through: names, points, every }];
+    site.paths.all = vec![Path { name: "path".into(), source, through: names, points, every, load: None }];
     site
 }
 
@@ -47,21 +46,24 @@ fn apart(rng: &mut StdRng) -> Site {
 /// left of its budget, with no event loop.
 fn ends(arrivals: &[u64], time: u64, budget: u64, period: u64) -> Vec<u64> {
     let (mut free, mut nth, mut left) = (0, 0, budget);
-    arrivals.iter().map(|&came| {
-        let (mut now, mut work) = (came.max(free), time);
-        while work > 0 {
-            if now / period > nth {
-                (nth, left) = (now / period, budget);
+    arrivals
+        .iter()
+        .map(|&came| {
+            let (mut now, mut work) = (came.max(free), time);
+            while work > 0 {
+                if now / period > nth {
+                    (nth, left) = (now / period, budget);
+                }
+                let run = work.min(left).min((nth + 1) * period - now);
+                (now, work, left) = (now + run, work - run, left - run);
+                if work > 0 && left == 0 {
+                    now = (nth + 1) * period;
+                }
             }
-            let run = work.min(left).min((nth + 1) * period - now);
-            (now, work, left) = (now + run, work - run, left - run);
-            if work > 0 && left == 0 {
-                now = (nth + 1) * period;
-            }
-        }
-        free = now;
-        now
-    }).collect()
+            free = now;
+            now
+        })
+        .collect()
 }
 
 fn by_oracle(plan: &Plan, played: &PlayedPath) -> Vec<u64> {
@@ -116,7 +118,9 @@ fn a_path_is_played_as_an_oracle_says_and_is_never_above_what_is_proven() {
         assert_eq!(played.stages.len(), path.through.len());
         assert_eq!(played.whole.jobs() as usize, played.messages.len());
     }
-    println!("{random} at random, {periodic} periodic, {refused} refused; the nearest at {nearest:.2} of what is proven");
+    println!(
+        "{random} at random, {periodic} periodic, {refused} refused; the nearest at {nearest:.2} of what is proven"
+    );
 }
 
 #[test]

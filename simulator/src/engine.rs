@@ -141,7 +141,12 @@ impl<'a, S: Scheduler> Play<'a, S> {
             Some(Some(guests)) if guests.waits(to.task) => Ok(()),
             _ => Err(Error::Message { index: to.server, task: to.task }),
         };
-        messages.arrivals.iter().map(|(_, to)| to).chain(messages.hops.iter().map(|(_, to, _)| to)).try_for_each(known)?;
+        messages
+            .arrivals
+            .iter()
+            .map(|(_, to)| to)
+            .chain(messages.hops.iter().map(|(_, to, _)| to))
+            .try_for_each(known)?;
         let arrivals = messages.arrivals.iter().filter(|(at, _)| at.ns() <= LONGEST);
         self.releases.extend(arrivals.map(|(at, to)| Reverse((at.ns(), to.server as u32, to.task))));
         for (from, to, takes) in &messages.hops {

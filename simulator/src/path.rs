@@ -6,9 +6,7 @@ use crate::partitioned::Partitioned;
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Workload};
 use crate::trace::Observer;
-use giusto_model::{
-    Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, Plan, Promise, ServicePlan, Task,
-};
+use giusto_model::{Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, Plan, Promise, ServicePlan, Task};
 use giusto_policy::{Order, Params, Pool};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -55,8 +53,7 @@ pub fn play_path(
     let hops = stages.windows(2).zip(1..).map(|(pair, nth)| {
         (to(&pair[0]), to(&pair[1]), Duration::from_ns(pair[0].late.ns().saturating_add(link(nth))))
     });
-    let messages =
-        Messages { arrivals: arrivals.iter().map(|at| (*at, to(first))).collect(), hops: hops.collect() };
+    let messages = Messages { arrivals: arrivals.iter().map(|at| (*at, to(first))).collect(), hops: hops.collect() };
     let mut apart = Partitioned::new(cores.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     for (one, spec) in servers.iter().zip(&specs) {
         let core = cores.iter().position(|core| *core == (one.on.as_str(), one.core)).unwrap_or(0);
@@ -194,12 +191,20 @@ impl Observer for Watched<'_> {
         }
     }
     fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
-        if at < self.horizon { self.inner.release(server, task, at) } else { Ok(()) }
+        if at < self.horizon {
+            self.inner.release(server, task, at)
+        } else {
+            Ok(())
+        }
     }
     fn shows_budgets(&self) -> bool {
         self.inner.shows_budgets()
     }
     fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
-        if at < self.horizon { self.inner.budget(server, at, left) } else { Ok(()) }
+        if at < self.horizon {
+            self.inner.budget(server, at, left)
+        } else {
+            Ok(())
+        }
     }
 }

@@ -7,8 +7,7 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Scheduler, Server, ServerKind, ServicePlan,
-    Task,
+    Arrivals, Certificate, Duration, Instant, JobRecord, Promise, Scheduler, Server, ServerKind, ServicePlan, Task,
 };
 use giusto_policy::Order;
 use rand::{RngExt, SeedableRng};

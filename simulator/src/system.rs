@@ -45,7 +45,15 @@ pub struct To {
 impl System {
     /// One core, without lateness, switching costs and changes.
     pub fn new(order: Order, servers: Vec<ServerSpec>) -> System {
-        System { order, cores: 1, servers, tick: None, switch: Duration::ZERO, changes: Vec::new(), messages: Messages::default() }
+        System {
+            order,
+            cores: 1,
+            servers,
+            tick: None,
+            switch: Duration::ZERO,
+            changes: Vec::new(),
+            messages: Messages::default(),
+        }
     }
 }
 

@@ -150,6 +150,7 @@ mod tests {
             &network::RECEIVE,
             &paths::LINK,
             &paths::PATH,
+            &paths::PATH_LOAD,
             &paths::SOURCE,
             &paths::STAGE,
             &locals::LOCAL,

@@ -88,7 +88,7 @@ fn memcached(address: SocketAddr, fields: &Fields, promise: &Promise) -> Result<
     Ok(Load::Memcached { address, value, connections: connections.transpose()?.unwrap_or(1), rate })
 }
 
-fn address(node: &Node) -> Result<SocketAddr, Fault> {
+pub(crate) fn address(node: &Node) -> Result<SocketAddr, Fault> {
     let expected = "expected an address and port of this machine, such as 127.0.0.1:7001 or '[::1]:7001'";
     let text = text(node, expected)?;
     let found = |why: &str| node.fault(format!("'{}' {why}", shown(text)), expected);

@@ -2,18 +2,21 @@
 
 use crate::error::{Fault, Span};
 use crate::fields::{Fields, Grammar};
+use crate::load::address;
 use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
-use giusto_model::{Duration, Host, Link, Path, PathSource, Paths, Promise, Service};
+use giusto_model::{Duration, Host, Link, Path, PathLoad, PathSource, Paths, Promise, Service};
 
 pub(crate) const LINK: Grammar = Grammar {
     what: "a link",
     keys: &["worst"],
     later: &[("measured", "say the longest time that a message takes there: {worst: 300us}")],
 };
-pub(crate) const PATH: Grammar = Grammar { what: "a path", keys: &["source", "through", "promise"], later: &[] };
+pub(crate) const PATH: Grammar =
+    Grammar { what: "a path", keys: &["source", "through", "promise", "load"], later: &[] };
+pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
 pub(crate) const SOURCE: Grammar =
     Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
 pub(crate) const STAGE: Grammar = Grammar {
@@ -96,6 +99,7 @@ fn path(key: &Text, value: &Node, services: &[Service]) -> Result<Path, Fault> {
         return Err(Fault::new(key.span, format!("'{}' is not a promise of a path", shown(&key.text)), PROMISE));
     }
     let points = points_of(entries.iter().filter(|(key, _)| key.text != "every"))?;
+    let load = fields.get("load").map(load).transpose()?;
     let every = entries.iter().find(|(key, _)| key.text == "every");
     let longest = every.map(|(_, value)| positive(value)).transpose()?;
     match (source, every, points.is_empty()) {
@@ -109,7 +113,7 @@ fn path(key: &Text, value: &Node, services: &[Service]) -> Result<Path, Fault> {
             "percentiles are promised of messages that come at random, and these come in periods",
             "expected a time that none exceeds, such as {every: 30ms}, or source: {poisson: 50/s}",
         )),
-        _ => Ok(Path { name, source, through, points, every: longest }),
+        _ => Ok(Path { name, source, through, points, every: longest, load }),
     }
 }
 
@@ -133,6 +137,14 @@ fn source(node: &Node) -> Result<PathSource, Fault> {
             })
         }
     }
+}
+
+fn load(node: &Node) -> Result<PathLoad, Fault> {
+    let fields = PATH_LOAD.read(node, node.span)?;
+    Ok(PathLoad {
+        send: address(fields.need("send", "send: 127.0.0.1:7101")?)?,
+        receive: address(fields.need("receive", "receive: 127.0.0.1:7100")?)?,
+    })
 }
 
 fn positive(node: &Node) -> Result<Duration, Fault> {

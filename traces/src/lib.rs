@@ -4,19 +4,25 @@
 //! Called by the command line (`giusto measure import`). Text comes in; jobs or tasks, or the first line that makes no sense, go out.
 //! Nothing is measured here (`measure`), and nothing judged (`verify`). Formats: formats/traces.md.
 //!
+//! Spans of distributed traces ([`read_spans`]) become chains of services ([`Spans::chains`]).
+//!
 //! What Giusto itself records or simulates is written as a trace for Perfetto by [`TraceEvents`].
 
+mod chains;
 mod config;
 mod event;
 mod events;
 mod log;
 mod sched;
+mod spans;
 mod thread;
 
+pub use chains::{Chain, Message, Stage};
 pub use config::{read_config, ConfigTask};
 pub use events::{Flow, TraceEvents, Track};
 pub use log::read_log;
 pub use sched::{read_sched, Imported, Select};
+pub use spans::{read_spans, Span, Spans};
 pub use thread::{Cut, Job, Why};
 
 /// Why a recording cannot be read.
@@ -57,6 +63,9 @@ pub enum Error {
     /// A configuration is not one.
     #[error("{0}; expected a configuration of rt-app: JSON with an object 'tasks'")]
     Config(String),
+    /// No spans, or broken ones.
+    #[error("{0}")]
+    Spans(String),
     /// A task of a configuration that is none of a site.
     #[error("task '{task}': {why}")]
     Task {

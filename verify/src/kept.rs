@@ -3,7 +3,7 @@
 use crate::interval::percentiles_at;
 use crate::words::time;
 use crate::{Error, Percentile, Sample, Verdict};
-use giusto_model::{PredictedPercentile, Within};
+use giusto_model::{Duration, PredictedPercentile, Within};
 use serde::Serialize;
 
 /// What the runs say of a promise of percentiles. Serialises as the JSON of `giusto verify --promise`.
@@ -85,24 +85,73 @@ fn words(point: &KeptPoint, jobs: &Sample) -> String {
     )
 }
 
-/// An aligned table: each percentile as promised, as foreseen where that is known, and as found; both with what they are called.
-pub fn table_kept(kept: &Kept, (how, foreseen): (&str, &[PredictedPercentile]), measured: &str) -> String {
+/// Percentiles that are known before anything is measured.
+#[derive(Clone, Copy, Debug)]
+pub enum Foreseen<'a> {
+    /// By the law of the response time.
+    Predicted(&'a [PredictedPercentile]),
+    /// An upper end.
+    Proven(&'a [PredictedPercentile]),
+    /// By playing the plan.
+    Simulated(&'a [PredictedPercentile]),
+}
+
+impl<'a> Foreseen<'a> {
+    /// In a table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Foreseen::Predicted(_) => "predicted",
+            Foreseen::Proven(_) => "proven",
+            Foreseen::Simulated(_) => "simulated",
+        }
+    }
+
+    /// Of each percentile the time.
+    pub fn points(self) -> &'a [PredictedPercentile] {
+        match self {
+            Foreseen::Predicted(points) | Foreseen::Proven(points) | Foreseen::Simulated(points) => points,
+        }
+    }
+
+    /// How sure it is, for who reads the word for the first time.
+    pub(crate) fn means(self) -> &'static str {
+        match self {
+            Foreseen::Predicted(_) => "What the plan was proven to keep, before anything was measured.",
+            Foreseen::Proven(_) => {
+                "No more than the rest takes longer, whatever happens: an upper end, mostly far above."
+            }
+            Foreseen::Simulated(_) => "What the plan does in virtual time: what to expect of a quiet machine.",
+        }
+    }
+
+    pub(crate) fn at(self, percentile: giusto_model::Percentile) -> Option<Duration> {
+        self.points().iter().find(|one| one.percentile == percentile).map(|one| one.at)
+    }
+}
+
+/// An aligned table: each percentile as promised, as foreseen where that is known, and as found, which is called `measured`.
+pub fn table_kept(kept: &Kept, foreseen: &[Foreseen], measured: &str) -> String {
     let cell = |text: String| format!("{text:>12}");
     let known = |(ns, otherwise): (Option<u64>, &str)| cell(ns.map_or(otherwise.into(), |ns| time(ns as f64)));
-    let head: String = ["promised", how, measured, "from", "to"].map(|head| cell(head.into())).concat();
+    let names = foreseen.iter().map(|one| one.name());
+    let head: String = std::iter::once("promised")
+        .chain(names)
+        .chain([measured, "from", "to"])
+        .map(|head| cell(head.into()))
+        .collect();
     let mut text = format!("{:8}{head}\n", "");
     for KeptPoint { promised, measured, verdict } in &kept.points {
-        let foreseen = foreseen.iter().find(|one| one.percentile == promised.percentile);
         let upper = if kept.unfinished > 0 { "never" } else { "?" };
-        let cells = [
-            (Some(promised.within.ns()), ""),
-            (foreseen.map(|one| one.at.ns()), "-"),
-            (measured.value, "never"),
-            (measured.low, "never"),
-            (measured.high, upper),
-        ];
+        let mut cells = vec![(Some(promised.within.ns()), "")];
+        cells.extend(foreseen.iter().map(|one| (one.at(promised.percentile).map(Duration::ns), "-")));
+        cells.extend([(measured.value, "never"), (measured.low, "never"), (measured.high, upper)]);
         let name = promised.percentile.to_string();
-        text += &format!("{name:8}{}  {} {}\n", cells.map(known).concat(), verdict.mark(), verdict.words());
+        text += &format!(
+            "{name:8}{}  {} {}\n",
+            cells.into_iter().map(known).collect::<String>(),
+            verdict.mark(),
+            verdict.words()
+        );
     }
     text
 }

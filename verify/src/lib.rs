@@ -52,7 +52,7 @@ pub use drift::{Drift, Planned, BETWEEN_FALSE_ALARMS, WINDOW};
 pub use error::Error;
 pub use history::{History, Look, Past, Standing};
 pub use judge::{MIN_CYCLES, MIN_JOBS, MIN_ROUNDS, NEGLIGIBLE};
-pub use kept::{kept, table_kept, Kept, KeptPoint};
+pub use kept::{kept, table_kept, Foreseen, Kept, KeptPoint};
 pub use plane::plane_svg;
 pub use report::{report_html, slowest, Drawing, Findings, ReportMeta};
 pub use sample::{Percentile, Sample, PERCENTILES};

@@ -65,7 +65,7 @@ fn percentiles() -> String {
     let runs = [bursty(1500, 50.0, 3.0, &mut rng(8))];
     let promised = [Within { percentile: "p90".parse().unwrap(), within: Duration::from_us(300) }];
     let kept = kept(&promised, &runs).unwrap();
-    let findings = Findings::Percentiles { kept: &kept, runs: &runs, no_plan: &[], predicted: &[] };
+    let findings = Findings::Percentiles { kept: &kept, runs: &runs, no_plan: &[], foreseen: &[] };
     report_html(&ReportMeta::default(), findings)
 }
 

@@ -1,10 +1,10 @@
 //! Flags of what measures on this machine.
 
 use super::site::SiteArg;
-use super::values::{address, span};
+use super::values::{address, span, within};
 use clap::{Args, Subcommand};
 use giusto_measure::Resource;
-use giusto_model::Duration;
+use giusto_model::{Duration, Within};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -30,8 +30,7 @@ pub(crate) enum Measure {
     /// listened at. A line is a number and a time in ns; each stage passes it on as one line, and may add a space and
     /// NAME:FROM-TO, when it came and when it left. Judges the promise: exit code 0 kept, 5 missed, 6 cannot tell.
     #[command(
-        after_help = "Example, while 'giusto run sites/path.yaml' runs:\n  giusto measure path sites/path.yaml braking \
-                      --send 127.0.0.1:7101 --receive 127.0.0.1:7100 --for 60s"
+        after_help = "Example, while 'giusto run sites/path.yaml' runs:\n  giusto measure path sites/path.yaml braking --for 60s"
     )]
     Path(MeasurePathArgs),
     /// Measure what processor time the caller really gets
@@ -59,14 +58,15 @@ pub(crate) enum Measure {
     /// guest send all it can from another core. Needs root; the machine's own network is left alone.
     #[command(after_help = "Example:\n  giusto measure packets --core 0 --for 2s")]
     Packets(PacketsArgs),
-    /// Read what another tool has recorded: jobs of a thread, or the tasks of an rt-app configuration
+    /// Read what another tool has recorded: jobs of a thread, tasks of an rt-app configuration, or a path from spans
     ///
     /// Reads scheduler events (sched_switch, sched_wakeup) as perf script, trace-cmd report and
     /// /sys/kernel/tracing/trace print them,
-    /// logs of rt-app, and its configurations; what a file is, its content says. A job begins when the thread is woken and ends
+    /// logs of rt-app, and its configurations; spans of OpenTelemetry (OTLP in JSON) or Jaeger, from which it tells the chains of
+    /// services that messages go through; what a file is, its content says. A job begins when the thread is woken and ends
     /// when it sleeps again; what began before the recording, goes on after it or lost an event is reported, not guessed.
     #[command(
-        after_help = "Examples, of what perf script or rt-app has written:\n  giusto measure import trace.txt --thread control --out out/jobs.csv\n  giusto measure import rt-app.json > site.yaml"
+        after_help = "Examples, of what perf script or rt-app has written:\n  giusto measure import trace.txt --thread control --out out/jobs.csv\n  giusto measure import rt-app.json > site.yaml\n  giusto measure import spans.json --as-site out/shop.yaml --promise p99=150ms"
     )]
     Import(ImportArgs),
 }
@@ -84,6 +84,15 @@ pub(crate) struct ImportArgs {
     /// Of a trace: write the processor time of each job to this file, for 'giusto simulate --profile'
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Of spans: which chain of services, by its name [default: that with most messages]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) path: Option<String>,
+    /// Of spans: write a site file whose path is the chain, and what its services take beside it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) as_site: Option<PathBuf>,
+    /// Of spans: what that site promises, such as p99=30ms; repeat it for each [default: what is measured now]
+    #[arg(long, value_name = "P=TIME", value_parser = within, requires = "as_site")]
+    pub(crate) promise: Vec<Within>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -194,12 +203,12 @@ pub(crate) struct MeasurePathArgs {
     pub(crate) site: SiteArg,
     /// The path
     pub(crate) path: String,
-    /// Where its first stage listens
+    /// Where its first stage listens [default: as its 'load' says]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub(crate) send: SocketAddr,
-    /// Where to listen for its last stage
+    pub(crate) send: Option<SocketAddr>,
+    /// Where to listen for its last stage [default: as its 'load' says]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub(crate) receive: SocketAddr,
+    pub(crate) receive: Option<SocketAddr>,
     /// How long to drive it
     #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = span)]
     pub(crate) length: Duration,

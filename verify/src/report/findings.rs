@@ -1,7 +1,6 @@
 //! What a report is about.
 
-use crate::{Arms, Comparison, Kept, Sample, TwoWay};
-use giusto_model::PredictedPercentile;
+use crate::{Arms, Comparison, Foreseen, Kept, Sample, TwoWay};
 
 /// What the report says besides the figures.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +41,7 @@ pub enum Findings<'a> {
         runs: &'a [Sample],
         /// Runs of the same beside others without a plan; may be none.
         no_plan: &'a [Sample],
-        /// What the plan predicted; may be none.
-        predicted: &'a [PredictedPercentile],
+        /// What was foreseen; may be nothing.
+        foreseen: &'a [Foreseen<'a>],
     },
 }

@@ -34,8 +34,10 @@ pub(super) fn of(findings: Findings) -> Vec<Side> {
             let predicted = predicted(arms);
             predicted.into_iter().chain(order.into_iter().filter_map(|arm| side(arm, arms.runs(arm)))).collect()
         }
-        Findings::Percentiles { runs, no_plan, predicted, .. } => {
-            let points: Vec<(f64, u64)> = predicted.iter().map(|one| (one.percentile.percent(), one.at.ns())).collect();
+        Findings::Percentiles { runs, no_plan, foreseen, .. } => {
+            // What comes nearest to what is measured is said last.
+            let points = foreseen.last().map_or(&[][..], |one| one.points());
+            let points: Vec<(f64, u64)> = points.iter().map(|one| (one.percentile.percent(), one.at.ns())).collect();
             let predicted = (!points.is_empty()).then(|| Side {
                 arm: Arm::Predicted,
                 runs: Vec::new(),

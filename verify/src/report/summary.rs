@@ -4,8 +4,7 @@ use super::cells::{estimate_cell, percentile_cell};
 use super::findings::{Findings, ReportMeta};
 use super::page::{escape, list, table as tabulate};
 use crate::words::time;
-use crate::{Arm, Arms, Comparison, Kept, Percentile, TwoWay, Verdict, PERCENTILES};
-use giusto_model::PredictedPercentile;
+use crate::{Arm, Arms, Comparison, Foreseen, Kept, Percentile, TwoWay, Verdict, PERCENTILES};
 
 /// The verdict and why.
 pub(super) fn verdict(meta: &ReportMeta, findings: Findings) -> String {
@@ -40,7 +39,7 @@ pub(super) fn table(findings: Findings) -> String {
     let (rows, note) = match findings {
         Findings::AsIfAlone(comparison, arms) => as_if_alone(comparison, arms),
         Findings::Two(two, _) => side_by_side(two),
-        Findings::Percentiles { kept, predicted, .. } => percentiles(kept, predicted),
+        Findings::Percentiles { kept, foreseen, .. } => percentiles(kept, foreseen),
     };
     if rows.len() < 2 {
         return String::new();
@@ -105,17 +104,20 @@ fn side_by_side(two: &TwoWay) -> (Vec<Vec<String>>, String) {
     (rows, note)
 }
 
-fn percentiles(kept: &Kept, predicted: &[PredictedPercentile]) -> (Vec<Vec<String>>, String) {
-    let mut rows = vec![head(&["", "promised", "predicted", "measured", ""])];
+fn percentiles(kept: &Kept, foreseen: &[Foreseen]) -> (Vec<Vec<String>>, String) {
+    let names = foreseen.iter().map(|one| one.name());
+    let names: Vec<&str> = ["", "promised"].into_iter().chain(names).chain(["measured", ""]).collect();
+    let mut rows = vec![head(&names)];
     for point in &kept.points {
-        let foreseen = predicted.iter().find(|one| one.percentile == point.promised.percentile);
-        rows.push(vec![
-            point.promised.percentile.to_string(),
-            format!("≤ {}", time(point.promised.within.ns() as f64)),
-            foreseen.map_or(NOTHING.into(), |one| format!("≤ {}", time(one.at.ns() as f64))),
-            percentile_cell(&point.measured),
-            marked(point.verdict),
-        ]);
+        let cell = |one: &Foreseen| match (one, one.at(point.promised.percentile)) {
+            (_, None) => NOTHING.into(),
+            (Foreseen::Simulated(_), Some(at)) => time(at.ns() as f64),
+            (_, Some(at)) => format!("≤ {}", time(at.ns() as f64)),
+        };
+        let promised =
+            [point.promised.percentile.to_string(), format!("≤ {}", time(point.promised.within.ns() as f64))];
+        let found = [percentile_cell(&point.measured), marked(point.verdict)];
+        rows.push(promised.into_iter().chain(foreseen.iter().map(cell)).chain(found).collect());
     }
     let unfinished = match kept.unfinished {
         0 => String::new(),
@@ -135,6 +137,10 @@ fn marked(verdict: Verdict) -> String {
 
 /// What the words of the report mean, for who reads the first one.
 pub(super) fn meaning(findings: Findings) -> String {
+    let foreseen = match findings {
+        Findings::Percentiles { foreseen, .. } => foreseen,
+        _ => &[],
+    };
     let lines: &[(&str, &str)] = match findings {
         Findings::AsIfAlone(..) => &[
             ("promised", "The response times of the service with a core to itself (the reference): not an average, the whole distribution."),
@@ -151,13 +157,14 @@ pub(super) fn meaning(findings: Findings) -> String {
         ],
         Findings::Percentiles { .. } => &[
             ("promised", "So many of all requests are answered within that time: p99 ≤ 20 ms leaves one in a hundred out."),
-            ("predicted", "What the plan was proven to keep, before anything was measured."),
             ("promise kept", "The whole 95 % interval of every percentile is within its promise."),
             ("promise missed", "The whole interval of one is beyond it."),
             ("cannot tell", "An interval straddles a promise: more or longer runs would tell."),
         ],
     };
+    let (first, rest) = lines.split_at(1);
+    let foreseen: Vec<(&str, &str)> = foreseen.iter().map(|one| (one.name(), one.means())).collect();
     let lines: Vec<(String, String)> =
-        lines.iter().map(|(name, words)| (name.to_string(), words.to_string())).collect();
+        [first, &foreseen, rest].concat().iter().map(|(name, words)| (name.to_string(), words.to_string())).collect();
     format!("<h2>What the words mean</h2>\n<div class=\"prose\">{}</div>\n", list(&lines))
 }
