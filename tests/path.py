@@ -16,14 +16,13 @@ from patient import Patient
 from running import GIUSTO, ROOT, Running
 
 SITE = ROOT / "sites" / "path.yaml"
-SEND, RECEIVE = "127.0.0.1:7101", "127.0.0.1:7100"
 SECONDS = 20
 CORE = 1
 
 
 def measure(out, seconds):
     """Exit code, and what 'giusto measure path' tells."""
-    words = [str(GIUSTO), "measure", "path", str(SITE), "braking", "--send", SEND, "--receive", RECEIVE, "--for", f"{seconds}s"]
+    words = [str(GIUSTO), "measure", "path", str(SITE), "braking", "--for", f"{seconds}s"]
     done = subprocess.run([*words, "--out", str(out), "--json"], cwd=ROOT, capture_output=True, text=True, timeout=seconds + 30)
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
@@ -51,6 +50,27 @@ class Path(Running):
         of_plan = ["--plan", str(self.folder / "plan.json"), "--service", "braking"]
         done = self.ask("verify", str(self.folder / "jobs.csv"), *of_plan, "--json")
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+
+    def test_a_trial_tells_both_beside_what_is_proven_and_simulated(self):
+        out = self.folder / "trial"
+        words = [str(GIUSTO), "run", str(SITE), "--trial", "--at-most", "30s", "--out", str(out), "--json"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240)
+        self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)  # so short it may not be able to tell
+        told, = json.loads(done.stdout)
+        self.assertEqual(told["path"], "braking")
+        proven, simulated = told["proven"][0]["at_ns"], told["simulated"][0]["at_ns"]
+        self.assertLess(simulated, proven)
+        without, plan = told["without"]["kept"], told["with"]["kept"]
+        self.assertEqual(without["verdict"], "missed", without)
+        measured = plan["points"][0]["measured"]["value_ns"]
+        print(f"a trial: p99 simulated {simulated / 1e6:.1f} ms, measured {measured / 1e6:.1f} ms, proven {proven / 1e6:.1f} ms")
+        self.assertLessEqual(measured, proven)
+        page = (out / "trials" / "latest" / "report-braking.html").read_text()
+        for word in ("promised", "proven", "simulated", "measured"):
+            self.assertIn(word, page)
+        jobs = sorted(path.name for path in (out / "trials" / "latest" / "jobs").iterdir())
+        self.assertIn("braking-no-plan-1.csv", jobs)
+        self.assertIn("braking-giusto-1.csv", jobs)
 
     def test_without_it_the_promise_is_broken(self):
         site = SITE.read_text()

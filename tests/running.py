@@ -56,8 +56,9 @@ class Running(Patient):
         self.begin(backend)
         self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
 
-    def begin(self, backend):
-        words = [str(GIUSTO), "run", str(self.site), "--out", str(self.out), "--backend", backend]
+    def begin(self, backend=None):
+        words = [str(GIUSTO), "run", str(self.site), "--out", str(self.out)]
+        words += ["--backend", backend] if backend else []  # a plan has its own
         words += ["--metrics", METRICS, *self.flags]
         with open(self.folder / "log", "w") as log:
             self.giusto = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **self.environment}, stdout=log, stderr=log)

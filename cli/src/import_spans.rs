@@ -203,6 +203,11 @@ fn beside(site: &Path, service: &str) -> PathBuf {
     site.with_file_name(format!("{stem}-{service}.csv"))
 }
 
+/// As site files have times.
+fn plain(time: Duration) -> String {
+    time.to_string().replace(' ', "")
+}
+
 /// How messages come, and what is promised of them: what was asked for, else what they take at present.
 fn promise(args: &ImportArgs, chain: &Chain, arrivals: &Arrivals, name: &str) -> Result<(String, String), Failure> {
     let [_, p99, _, longest] = quantiles(&responses(chain));
@@ -220,7 +225,8 @@ fn promise(args: &ImportArgs, chain: &Chain, arrivals: &Arrivals, name: &str) ->
             )));
         }
         let (period, jitter) = (Duration::from_ns(arrivals.gap as u64), Duration::from_ns(arrivals.jitter as u64));
-        return Ok((format!("{{period: {period}, jitter: {jitter}}}"), format!("{{every: {}}}", two(longest))));
+        let source = format!("{{period: {}, jitter: {}}}", plain(period), plain(jitter));
+        return Ok((source, format!("{{every: {}}}", plain(two(longest)))));
     }
     if arrivals.variation > RANDOM {
         tell(format_args!(
@@ -230,9 +236,9 @@ fn promise(args: &ImportArgs, chain: &Chain, arrivals: &Arrivals, name: &str) ->
         ));
     }
     let points: Vec<String> =
-        args.promise.iter().map(|point| format!("{}: {}", point.percentile, point.within)).collect();
+        args.promise.iter().map(|point| format!("{}: {}", point.percentile, plain(point.within))).collect();
     let promise = match points.is_empty() {
-        true => format!("{{p99: {}}}  # as it is now", two(p99)),
+        true => format!("{{p99: {}}}  # as it is now", plain(two(p99))),
         false => format!("{{{}}}", points.join(", ")),
     };
     Ok((format!("{{poisson: {:.4}/s}}", arrivals.rate_per_s()), promise))

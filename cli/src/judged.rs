@@ -9,7 +9,7 @@ use giusto_daemon::{Arm, Calibration, Cause, Removed, Slice, Trial};
 use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan, Within};
 use giusto_simulator::{predict, Execution, Gantt, Overload, Shown};
 use giusto_verify::{
-    Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Foreseen, Predicted, ReportMeta, Round, Sample, Verdict,
+    Arms, Comparison, Demand, DemandVerdict, Drawing, Findings, Predicted, ReportMeta, Round, Sample, Verdict,
 };
 use serde_json::json;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn percentiles(
         Certificate::Percentiles { predicted, .. } => predicted.as_slice(),
         _ => &[],
     };
-    let foreseen = &[Foreseen::Predicted(predicted)];
+    let foreseen = &[giusto_verify::Foreseen::Predicted(predicted)];
     if let Some((kept, runs)) = &judged {
         let meta = ReportMeta {
             title: format!("{}: percentiles kept?", service.name),

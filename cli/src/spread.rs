@@ -12,10 +12,18 @@ pub(crate) fn quantiles(values: &[u64]) -> [u64; 4] {
     [rank(500), rank(990), rank(999), rank(1000)]
 }
 
+/// From this time on a table is in milliseconds.
+const LONG: u64 = 10_000_000;
+
+/// A table of [`quantiles`], each row with its name.
 pub(crate) fn spread(rows: &[(&str, &[u64; 4])]) -> String {
+    let is_long = rows.iter().any(|(_, values)| values[3] >= LONG);
     let mut lines = vec![["", "p50", "p99", "p99.9", "max"].map(String::from).to_vec()];
     for (name, values) in rows {
-        let cells = values.iter().map(|&ns| format!("{:.1} us", ns as f64 / 1000.0));
+        let cells = values.iter().map(|&ns| match is_long {
+            true => format!("{:.3} ms", ns as f64 / 1e6),
+            false => format!("{:.1} us", ns as f64 / 1e3),
+        });
         lines.push(std::iter::once(name.to_string()).chain(cells).collect());
     }
     table(&lines, 1)

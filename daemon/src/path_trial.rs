@@ -41,6 +41,8 @@ pub struct PathTrial {
 const MESSAGES: f64 = 300.0;
 const LONGEST: Duration = Duration::from_secs(10);
 const WARM_UP: Duration = Duration::from_secs(1);
+/// What is still on its way from another slice is waited for so long.
+const SETTLE: Duration = Duration::from_secs(20);
 /// Cycles before the first look at what came of it.
 const LOOK: u32 = 2;
 
@@ -140,7 +142,8 @@ impl Bench<'_, '_> {
         for &index in &self.stages[..reserved] {
             self.deployment.reserve(index)?;
         }
-        let driven = self.ends.drive(&plan, &mut |_| !(self.stop)());
+        // What a slice without the plan has left in the queues is no message of the next one.
+        let driven = self.ends.settle(SETTLE).and_then(|()| self.ends.drive(&plan, &mut |_| !(self.stop)()));
         for &index in &self.stages[..reserved] {
             self.deployment.release(index)?;
         }

@@ -60,6 +60,8 @@ pub struct PathEnds {
     send: SocketAddr,
     /// The last stage, once it has connected, and what is not a whole line yet.
     back: Option<(TcpStream, Vec<u8>)>,
+    /// Lines that were sent and have not come back.
+    out: u64,
 }
 
 impl PathEnds {
@@ -75,7 +77,7 @@ impl PathEnds {
         // A first stage that reads no more is told of, not waited for.
         let grace = std::time::Duration::from_nanos(GRACE_NS);
         first.set_write_timeout(Some(grace)).map_err(|why| Error::Connection { address: send, why })?;
-        Ok(PathEnds { listener, receive, first, send, back: None })
+        Ok(PathEnds { listener, receive, first, send, back: None, out: 0 })
     }
 
     /// Sends lines for `warm_up + run` of `plan`, whose load says nothing, and waits up to 5 s more until all have come back.
@@ -101,6 +103,7 @@ impl PathEnds {
                 let line = run.release(due.job, origin + due.at);
                 let sent = self.first.write_all(line.as_bytes());
                 sent.map_err(|why| Error::Connection { address: self.send, why })?;
+                self.out += 1;
             }
             if round >= next_progress {
                 if !on_progress(Duration::from_ns(round.saturating_sub(origin))) {
@@ -121,11 +124,31 @@ impl PathEnds {
             let mut polls = [PollFd::from_borrowed_fd(waits_for, PollFlags::IN)];
             wait(&mut polls, wake.min(next_progress))?;
             if let (false, Some((stream, unread))) = (polls[0].revents().is_empty(), &mut self.back) {
-                run.read(stream, unread).map_err(|why| Error::Connection { address: self.receive, why })?;
+                let came = run.read(stream, unread).map_err(|why| Error::Connection { address: self.receive, why })?;
+                self.out = self.out.saturating_sub(came);
             }
         }
         let lost = run.jobs.iter().filter(|job| job.finish.is_none()).count() as u64;
         Ok(PathReport { jobs: run.jobs, lost, stages: run.stages })
+    }
+
+    /// Waits until all lines of earlier runs have come back, or for so long: what is still on its way then counts as lost.
+    ///
+    /// # Errors
+    /// A connection that is closed, something else than lines.
+    pub fn settle(&mut self, at_most: Duration) -> Result<(), Error> {
+        let end = now() + at_most.ns();
+        let mut none = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
+        while let Some((stream, unread)) = self.back.as_mut().filter(|_| self.out > 0 && now() < end) {
+            let mut polls = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)];
+            wait(&mut polls, end.min(now() + PROGRESS_NS))?;
+            if !polls[0].revents().is_empty() {
+                let came = none.read(stream, unread).map_err(|why| Error::Connection { address: self.receive, why })?;
+                self.out = self.out.saturating_sub(came);
+            }
+        }
+        self.out = 0;
+        Ok(())
     }
 
     /// Takes the connection of the last stage, if it is not there; an error where it is `late`.
@@ -166,7 +189,8 @@ impl Run {
         format!("{} {at}\n", self.jobs.len() - 1)
     }
 
-    fn read(&mut self, stream: &mut TcpStream, unread: &mut Vec<u8>) -> std::io::Result<()> {
+    /// Takes what has come; how many lines that is.
+    fn read(&mut self, stream: &mut TcpStream, unread: &mut Vec<u8>) -> std::io::Result<u64> {
         let mut buffer = [0; 16 * 1024];
         let count = stream.read(&mut buffer)?;
         let at = now();
@@ -174,16 +198,18 @@ impl Run {
             return Err(std::io::Error::new(ErrorKind::UnexpectedEof, "the last stage closed its connection"));
         }
         unread.extend_from_slice(&buffer[..count]);
+        let mut lines = 0;
         while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = unread.drain(..=end).collect();
             self.line(&String::from_utf8_lossy(&line), at);
+            lines += 1;
         }
         match unread.len() > LONGEST_LINE {
             true => Err(std::io::Error::new(
                 ErrorKind::InvalidData,
                 "a line of more than 64 KiB; expected those that were sent",
             )),
-            false => Ok(()),
+            false => Ok(lines),
         }
     }
 
@@ -256,6 +282,9 @@ mod tests {
         assert_eq!(report.stages.keys().collect::<Vec<_>>(), ["first", "second"]);
         assert!(report.stages["second"].iter().all(|held| *held >= 2_000_000));
         assert_eq!(report.stages["second"].len() + 1, report.jobs.len());
+        assert_eq!(ends.out, 1, "what was dropped");
+        ends.settle(Duration::from_ms(10)).unwrap();
+        assert_eq!(ends.out, 0, "is not waited for again");
         // Over the same connections, and none of the first run's lines counts.
         let report = ends.drive(&LoadPlan { seed: 4, ..plan }, &mut |_| true).unwrap();
         assert!(report.jobs.len() > 20 && report.lost == 0, "{report:?}");

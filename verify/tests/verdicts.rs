@@ -5,8 +5,8 @@ mod common;
 use common::{arms, cycles, exponential, rng, sample};
 use giusto_model::{Duration, Instant, JobRecord, Prediction, Within};
 use giusto_verify::{
-    compare, compare_two, distinct, kept, table, table_kept, table_two, Arm, Arms, Comparison, Error, Predicted, Round,
-    Sample, Source, Verdict, MIN_CYCLES, MIN_JOBS,
+    compare, compare_two, distinct, kept, table, table_kept, table_two, Arm, Arms, Comparison, Error, Foreseen,
+    Predicted, Round, Sample, Source, Verdict, MIN_CYCLES, MIN_JOBS,
 };
 use Verdict::{CannotTell, Kept, Missed};
 
@@ -261,7 +261,7 @@ fn a_percentile_that_never_finished_is_told_as_such_and_an_unknown_one_is_not() 
     let judged = |run: Sample, p: &str| {
         let promised = Within { percentile: p.parse().unwrap(), within: Duration::from_ms(1) };
         let kept = kept(&[promised], &[run]).unwrap();
-        let table = table_kept(&kept, &[], "measured");
+        let table = table_kept(&kept, &[Foreseen::Predicted(&[])], "measured");
         let cells: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
         (kept.why.clone(), kept.verdict, cells[3..].join(" "))
     };

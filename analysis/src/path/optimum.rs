@@ -5,16 +5,18 @@
 use super::choice::Choice;
 use super::error::PathError;
 use super::net::Net;
-use super::percentile::{Bound, Given};
+use super::percentile::{Bound, Given, Laws};
 use crate::Error;
 use giusto_model::Duration;
+use std::ops::Range;
 
 /// The least probability found that a message of `flow` takes longer than `within`. Milliseconds for six stages.
 ///
 /// # Errors
 /// [`Error::Path`]; what the law of a stage has.
 pub fn bound(net: &Net, flow: usize, within: Duration) -> Result<Bound, Error> {
-    let mut given = Given::new(net, flow)?;
+    let mut laws = Laws::default();
+    let mut given = Given::new(net, flow, &mut laws)?;
     probability(&mut given, within)
 }
 
@@ -26,12 +28,29 @@ pub fn within(net: &Net, flow: usize, beyond: f64) -> Result<Bound, Error> {
     if !(beyond > 0.0 && beyond < 1.0) {
         return Err(PathError::Probability { beyond: beyond.to_string() }.into());
     }
-    let mut given = Given::new(net, flow)?;
-    time(&mut given, beyond)
+    let mut laws = Laws::default();
+    let mut given = Given::new(net, flow, &mut laws)?;
+    let mut search = Search::new(&mut given, beyond)?;
+    search.least(beyond, 0..HALVINGS.len(), 0.0);
+    Ok(search.told(beyond))
+}
+
+/// Whether all but `beyond` of the messages of `flow` are found to take `time` at most, with less of a search than [`within`],
+/// which then finds that too. `laws` are kept from one net to others that differ in shares only.
+///
+/// # Errors
+/// As [`within`].
+pub fn is_within(net: &Net, flow: usize, beyond: f64, time: Duration, laws: &mut Laws) -> Result<bool, Error> {
+    let mut given = Given::new(net, flow, laws)?;
+    let mut search = Search::new(&mut given, beyond)?;
+    let wanted = time.ns() as f64;
+    Ok(search.least(beyond, 0..COARSE, wanted) <= wanted)
 }
 
 /// Steps of rates in powers (0: they stay) and of weights, each half of the one before.
 const HALVINGS: [(i32, f64); 5] = [(0, 2.0), (4, 1.0), (2, 0.5), (1, 0.25), (0, 0.125)];
+/// Of them, those that tell whether a time is kept.
+const COARSE: usize = 3;
 /// The powers that rates grow by at each stage to begin with.
 const FIRST: i32 = 4;
 /// Times round for each.
@@ -56,7 +75,7 @@ impl<'g, 'a> Search<'g, 'a> {
         let choice = Choice { weights: vec![0.0; terms], steps: vec![FIRST; terms] };
         let mut growth = GROWTH;
         loop {
-            given.by((1.0 + growth).powf(1.0 / f64::from(FIRST)));
+            given.power = (1.0 + growth).powf(1.0 / f64::from(FIRST));
             if given.time(&choice, most, None).is_finite() {
                 return Ok(Search { given, choice, halved: 0.0 });
             }
@@ -68,13 +87,13 @@ impl<'g, 'a> Search<'g, 'a> {
         }
     }
 
-    /// From the present choice on, with steps from the `first` halving on.
-    fn least(&mut self, most: f64, first: usize) -> f64 {
+    /// From the present choice on, with the steps of these halvings, until it is `enough`.
+    fn least(&mut self, most: f64, halvings: Range<usize>, enough: f64) -> f64 {
         let mut best = self.given.time(&self.choice, most, None);
-        for (step, weight) in &HALVINGS[first..] {
+        for (step, weight) in &HALVINGS[halvings] {
             let before = best;
             for _ in 0..ROUNDS {
-                if !self.round(&mut best, most, *step, *weight) {
+                if best <= enough || !self.round(&mut best, most, *step, *weight) {
                     break;
                 }
             }
@@ -126,13 +145,6 @@ impl<'g, 'a> Search<'g, 'a> {
     }
 }
 
-/// All but `beyond`.
-fn time(given: &mut Given, beyond: f64) -> Result<Bound, Error> {
-    let mut search = Search::new(given, beyond)?;
-    search.least(beyond, 0);
-    Ok(search.told(beyond))
-}
-
 /// Least and largest probabilities that are looked for.
 const LEAST: f64 = 1e-8;
 const HALF: f64 = 0.5;
@@ -141,17 +153,18 @@ const HALF: f64 = 0.5;
 fn probability(given: &mut Given, within: Duration) -> Result<Bound, Error> {
     let wanted = within.ns() as f64;
     let mut search = Search::new(given, 0.01)?;
-    search.least(0.01, 0);
+    let all = HALVINGS.len();
+    search.least(0.01, 0..all, 0.0);
     // In logarithms: more of the messages take longer than a shorter time.
     let (mut low, mut high) = (LEAST.ln(), HALF.ln());
-    let longest = search.least(HALF, 1);
+    let longest = search.least(HALF, 1..all, 0.0);
     if longest > wanted {
         return Err(PathError::TooShort { within, least: Duration::from_ns(longest as u64) }.into());
     }
     let mut kept = search.choice.clone();
     for halving in 0..24 {
         let middle = 0.5 * (low + high);
-        if search.least(middle.exp(), if halving < 4 { 1 } else { 3 }) <= wanted {
+        if search.least(middle.exp(), if halving < 4 { 1 } else { 3 }..all, 0.0) <= wanted {
             high = middle;
             kept = search.choice.clone();
         } else {

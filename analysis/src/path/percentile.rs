@@ -13,7 +13,7 @@ use super::error::PathError;
 use super::lines::{Line, Lines, Node, Queue};
 use super::net::{Flow, Net, Source, Stage};
 use crate::bucket::{self, BucketError};
-use crate::response::{Class, Tail};
+use crate::response::{Class, Server, Tail};
 use crate::Error;
 use giusto_model::Duration;
 use std::collections::HashMap;
@@ -70,11 +70,18 @@ impl Law {
     }
 }
 
+/// The laws of stages that were needed so far, for nets with the same flows that differ in the shares of their stages only.
+#[derive(Default)]
+pub struct Laws(HashMap<Key, Option<Law>>);
+
+/// A part of the sum, the share that serves it, by how many powers of what the rates at it have grown.
+type Key = (usize, Option<(u64, u64, bool)>, u64, Vec<i32>);
+
 /// A net, a flow of it, and the laws that were needed so far.
 pub(super) struct Given<'a> {
     net: &'a Net,
     lines: Lines,
-    laws: HashMap<(usize, Vec<i32>), Option<Law>>,
+    laws: &'a mut Laws,
     /// Rates grow by whole powers of this.
     pub(super) power: f64,
 }
@@ -87,14 +94,14 @@ struct Reached {
 }
 
 impl<'a> Given<'a> {
-    pub(super) fn new(net: &'a Net, flow: usize) -> Result<Given<'a>, Error> {
+    pub(super) fn new(net: &'a Net, flow: usize, laws: &'a mut Laws) -> Result<Given<'a>, Error> {
         net.check()?;
         let random = |flow: &Flow| matches!(flow.source, Source::Poisson(rate) if !rate.is_zero());
         if let Some(other) = net.flows.iter().position(|flow| !random(flow)) {
             return Err(PathError::NotRandom { flow: other + 1 }.into());
         }
         let lines = Lines::new(net, flow)?;
-        let mut given = Given { net, lines, laws: HashMap::new(), power: 1.0 };
+        let mut given = Given { net, lines, laws, power: 1.0 };
         // That each stage has a law at all, and how far rates can grow.
         let line = std::mem::take(&mut given.lines.line);
         let checked = given.check(&line);
@@ -106,10 +113,16 @@ impl<'a> Given<'a> {
         self.lines.terms
     }
 
-    /// Rates grow by whole powers of something else: forgets the laws of all that grow.
-    pub(super) fn by(&mut self, power: f64) {
-        self.laws.retain(|(_, levels), _| levels.iter().all(|level| *level == 0));
-        self.power = power;
+    fn key(&self, queue: &Queue, levels: Vec<i32>) -> Key {
+        let share = match &self.net.stages[queue.stage] {
+            Stage::Share { share, company } => {
+                Some((share.budget.ns(), share.period.ns(), *company || share.server == Server::Periodic))
+            }
+            Stage::Bucket(_) | Stage::Bounded(_) => None,
+        };
+        // A rate that has not grown is the same for all powers.
+        let power = if levels.iter().all(|level| *level == 0) { 0 } else { self.power.to_bits() };
+        (queue.term, share, power, levels)
     }
 
     fn check(&mut self, line: &Line) -> Result<(), Error> {
@@ -123,8 +136,11 @@ impl<'a> Given<'a> {
                         let full = matches!(why, Error::Unstable { .. } | Error::Bucket(BucketError::Load { .. }));
                         PathError::Stage { stage: queue.stage + 1, why: why.to_string(), full }
                     };
-                    let law = self.law(queue, &levels).map_err(why)?;
-                    self.laws.insert((queue.term, levels), Some(law));
+                    let key = self.key(queue, levels);
+                    if !matches!(self.laws.0.get(&key), Some(Some(_))) {
+                        let law = self.law(queue, &key.3).map_err(why)?;
+                        self.laws.0.insert(key, Some(law));
+                    }
                     queue.others.iter().try_for_each(|other| self.check(&other.before))?;
                 }
             }
@@ -194,12 +210,12 @@ impl<'a> Given<'a> {
         let on: f64 = queue.on.iter().map(|flow| self.rate(*flow, at.level)).sum();
         let once = if queue.once { 1.0 } else { 0.0 };
         let each = if queue.last { 0.0 } else { on / x };
-        let key = (queue.term, levels);
-        if !self.laws.contains_key(&key) {
-            let law = self.law(queue, &key.1).ok();
-            self.laws.insert(key.clone(), law);
+        let key = self.key(queue, levels);
+        if !self.laws.0.contains_key(&key) {
+            let law = self.law(queue, &key.3).ok();
+            self.laws.0.insert(key.clone(), law);
         }
-        let law = self.laws.get(&key)?.as_ref()?;
+        let law = self.laws.0.get(&key)?.as_ref()?;
         let (time, term) = law.least(once, each, most[queue.term]);
         let company = match self.net.stages[queue.stage] {
             Stage::Share { share, company: true } => share.period.ns() as f64,
@@ -245,9 +261,7 @@ impl<'a> Given<'a> {
             }
             Stage::Share { share, company: false } => share,
             // What comes late by a period is that much later than on a server of its own.
-            Stage::Share { share, company: true } => {
-                crate::response::Share { server: crate::response::Server::Periodic, ..share }
-            }
+            Stage::Share { share, company: true } => crate::response::Share { server: Server::Periodic, ..share },
             Stage::Bounded(_) => unreachable!("a bounded stage has no queue"),
         };
         let service = |flow: usize| self.net.flows[flow].at(queue.stage).map_or(&[][..], |visit| &visit.service);

@@ -4,7 +4,7 @@
 //! another period, and pair by pair some of the one's budget for less of the other's, as long as that is cheaper.
 
 use crate::steps::{periods, quantum};
-use giusto_analysis::path::{every, within, Arrival, Flow, Net, Source, Stage, Visit};
+use giusto_analysis::path::{every, is_within, within, Arrival, Flow, Laws, Net, Source, Stage, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
@@ -70,14 +70,21 @@ impl PathAnswers {
         if let Some(known) = self.0.borrow().get(asked) {
             return known.clone();
         }
-        let found = Search { asked }.found();
+        let found = Search { asked, laws: RefCell::default() }.found();
         self.0.borrow_mut().insert(asked.clone(), found.clone());
         found
     }
 }
 
+/// How many messages may take longer.
+fn beyond(percentile: Percentile) -> f64 {
+    f64::from(Percentile::EVERY.thousandths() - percentile.thousandths()) / 1e5 * ROUNDED
+}
+
 struct Search<'a> {
     asked: &'a Asked,
+    /// Only the shares of the net's stages change.
+    laws: RefCell<Laws>,
 }
 
 impl Ask {
@@ -273,8 +280,14 @@ impl Search<'_> {
     }
 
     fn kept(&self, servers: &[Interface]) -> Result<bool, Error> {
-        for point in &self.asked.points {
-            if self.time(servers, point.percentile)?.is_none_or(|(time, _)| time > point.within) {
+        for &Within { percentile, within } in &self.asked.points {
+            let Some(left) = within.checked_sub(self.apart()) else { return Ok(false) };
+            let laws = &mut self.laws.borrow_mut();
+            let kept = match is_within(&self.net(servers)?, 0, beyond(percentile), left, laws) {
+                Err(Error::Unstable { .. } | Error::Path(_) | Error::Budget { .. }) => false,
+                kept => kept?,
+            };
+            if !kept {
                 return Ok(false);
             }
         }
@@ -286,8 +299,7 @@ impl Search<'_> {
 
     /// What all but as many as may be late take, and stage by stage; `None` where a queue would grow without end.
     fn time(&self, servers: &[Interface], percentile: Percentile) -> Result<Option<(Duration, Vec<PathPart>)>, Error> {
-        let beyond = f64::from(Percentile::EVERY.thousandths() - percentile.thousandths()) / 1e5;
-        let found = match within(&self.net(servers)?, 0, beyond * ROUNDED) {
+        let found = match within(&self.net(servers)?, 0, beyond(percentile)) {
             Err(Error::Unstable { .. } | Error::Path(_) | Error::Budget { .. }) => return Ok(None),
             found => found?,
         };

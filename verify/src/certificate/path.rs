@@ -31,6 +31,8 @@ const STEPS: f64 = 8.0;
 /// What of that is left out, as a part of the claim.
 const LEFT_OUT: f64 = 1e-3;
 const MOST_STEPS: usize = 20_000;
+/// Steps whose times are looked at together.
+const AT_ONCE: usize = 100;
 /// Messages in a row that take a second to look at.
 const MOST_MESSAGES: u64 = 4000;
 
@@ -187,22 +189,25 @@ fn late_at(stage: &Stage, part: &PathPart, often: f64, growth: f64) -> Result<f6
     let queue = Queue { arrivals, service, period: stage.period, budget: stage.budget, alone: false };
     let law = Law::new(&queue, least.max(1e-12))?;
     let d = part.within.ns().saturating_sub(stage.latency) as f64;
-    let beyond = |time: f64| (1.0 - law.within(time)).max(0.0);
-    let first = beyond(d);
     if each == 0.0 {
-        return Ok(first);
+        return Ok((1.0 - law.within(d)).max(0.0));
     }
     // From the left of each step, so that it is not too little.
-    let (mut sum, mut time, mut here) = (0.0, d, first);
-    for _ in 0..MOST_STEPS {
-        sum += here * step;
-        time += step;
-        let next = beyond(time);
-        // It falls like a geometric series in the end.
-        let ratio = (next / here).min(0.99);
-        here = next;
-        if each * here * step / (1.0 - ratio) < LEFT_OUT * claimed {
-            return Ok(first + each * sum);
+    let (mut first, mut sum, mut here) = (0.0, 0.0, 1.0);
+    for steps in (0..MOST_STEPS).step_by(AT_ONCE) {
+        let times: Vec<f64> = (steps..steps + AT_ONCE).map(|nth| d + nth as f64 * step).collect();
+        for (nth, within) in (steps..).zip(law.within_each(&times)) {
+            let next = (1.0 - within).max(0.0);
+            if nth == 0 {
+                first = next;
+            }
+            // It falls like a geometric series in the end.
+            let ratio = (next / here).min(0.99);
+            if nth > 0 && each * next * step / (1.0 - ratio) < LEFT_OUT * claimed {
+                return Ok(first + each * sum);
+            }
+            sum += next * step;
+            here = next;
         }
     }
     Err(Broken::new("steps until hardly any message is later", format!("at most {MOST_STEPS}"), "more"))

@@ -133,8 +133,13 @@ impl Law {
 
     /// Pr{R ≤ `time` ns} at least.
     pub(super) fn within(&self, time: f64) -> f64 {
-        let r = time / self.slot + 1.0;
-        let mut sum = if self.alone { self.in_one_period(r) } else { 0.0 };
+        self.within_each(&[time])[0]
+    }
+
+    /// The same of several times, which share most of the work.
+    pub(super) fn within_each(&self, times: &[f64]) -> Vec<f64> {
+        let ends: Vec<f64> = times.iter().map(|time| time / self.slot + 1.0).collect();
+        let mut sums: Vec<f64> = ends.iter().map(|r| if self.alone { self.in_one_period(*r) } else { 0.0 }).collect();
         let (period, budget) = (self.period as f64, self.budget as f64);
         let mut walked = self.survives.clone();
         for n in 0..self.period {
@@ -146,20 +151,22 @@ impl Law {
                 };
                 walked = (0..walked.len()).map(next).collect();
             }
-            let end = n as f64 + r;
-            if end <= period {
-                continue; // counted in one period; beside others there is nothing yet
-            }
-            let (periods, rest) = ((end / period).floor() - 1.0, end % period);
-            let supply = match self.alone {
-                true => periods * budget + rest.min(budget) + budget.min(period - n as f64),
-                false => periods * budget + (rest - (period - budget)).max(0.0),
-            };
             let at = |room: usize| walked.get(room).copied().unwrap_or(1.0);
-            let supply = supply as usize + self.spare;
-            sum += reach(&self.request, supply).map(|(work, p)| p * at(supply - work)).sum::<f64>();
+            for (r, sum) in ends.iter().zip(&mut sums) {
+                let end = n as f64 + r;
+                if end <= period {
+                    continue; // counted in one period; beside others there is nothing yet
+                }
+                let (periods, rest) = ((end / period).floor() - 1.0, end % period);
+                let supply = match self.alone {
+                    true => periods * budget + rest.min(budget) + budget.min(period - n as f64),
+                    false => periods * budget + (rest - (period - budget)).max(0.0),
+                };
+                let supply = supply as usize + self.spare;
+                *sum += reach(&self.request, supply).map(|(work, p)| p * at(supply - work)).sum::<f64>();
+            }
         }
-        sum / period
+        sums.into_iter().map(|sum| sum / period).collect()
     }
 
     /// The part of those that are done in the period in which they come.

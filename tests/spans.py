@@ -1,0 +1,190 @@
+"""From spans to a kept promise: a chain of real processes (HTTP, a queue in Redis, a worker) that trace themselves as the
+collector of OpenTelemetry writes it. Their spans become a site, the site a plan, the plan is enforced, and spans of the time
+since judge it: the commands of docs/paths.md. Needs root, two cores and redis-server.
+
+  tests/spans.py [SECONDS]    of messages, before and after; 20 by default
+"""
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import urllib.request
+
+from running import GIUSTO, ROOT, Running
+
+SECONDS = 20
+RATE = 40
+SERVICES = '''
+import http.server, json, os, secrets, socket, sys, time
+role, redis, last, spans = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+out = open(spans, "a", buffering=1)
+
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+def told(trace, span, parent, name, kind, start):
+    one = {"traceId": trace, "spanId": span, "parentSpanId": parent, "name": name, "kind": kind,
+           "startTimeUnixNano": str(start), "endTimeUnixNano": str(time.time_ns())}
+    attributes = [{"key": "service.name", "value": {"stringValue": role}},
+                  {"key": "process.pid", "value": {"intValue": str(os.getpid())}}]
+    out.write(json.dumps({"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": [{"spans": [one]}]}]}) + "\\n")
+
+class Redis:
+    def __init__(self):
+        self.socket = socket.create_connection(("127.0.0.1", redis))
+        self.lines = self.socket.makefile("rb")
+
+    def ask(self, *words):
+        self.socket.sendall(b"*%d\\r\\n" % len(words) + b"".join(b"$%d\\r\\n%s\\r\\n" % (len(w), w) for w in words))
+        return self.answer()
+
+    def answer(self):
+        line = self.lines.readline()
+        if line[:1] == b"*":
+            return [self.answer() for _ in range(int(line[1:]))]
+        return self.lines.read(int(line[1:]) + 2)[:-2] if line[:1] == b"$" else line[1:-2]
+
+class Web(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        start = time.time_ns()
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if role == "web":
+            trace, span, sent = secrets.token_hex(16), secrets.token_hex(8), secrets.token_hex(8)
+            work(0.0005)
+            at = time.time_ns()
+            queue.ask(b"LPUSH", b"orders", ("%s %s" % (trace, sent)).encode())
+            told(trace, sent, span, "orders send", 4, at)
+            told(trace, span, "", "order", 2, start)
+        else:
+            trace, parent = body.decode().split()
+            work(0.0005)
+            told(trace, secrets.token_hex(8), parent, "bill", 2, start)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+if role == "worker":
+    import http.client
+    queue, web = Redis(), http.client.HTTPConnection("127.0.0.1", last)
+    while True:
+        _, message = queue.ask(b"BRPOP", b"orders", b"0")
+        start = time.time_ns()
+        trace, parent = message.decode().split()
+        span, asks = secrets.token_hex(8), secrets.token_hex(8)
+        work(0.002)
+        at = time.time_ns()
+        web.request("POST", "/", body="%s %s" % (trace, asks))
+        web.getresponse().read()
+        told(trace, asks, span, "POST", 3, at)
+        told(trace, span, parent, "orders process", "SPAN_KIND_CONSUMER", start)
+else:
+    queue = Redis() if role == "web" else None
+    http.server.HTTPServer(("127.0.0.1", int(sys.argv[5])), Web).serve_forever()
+'''
+
+
+def free():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Spans(Running):
+    def begun(self, *words, on=None):
+        bind = (lambda: os.sched_setaffinity(0, on)) if on else None
+        one = subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=bind)
+        self.addCleanup(lambda: (one.kill(), one.wait()))
+        return one
+
+    def order(self, seconds):
+        """Orders at random, each by a thread, so that none waits for another."""
+        chance = random.Random(33)
+        end = time.monotonic() + seconds
+        due, threads = time.monotonic(), []
+        while due < end:
+            time.sleep(max(0, due - time.monotonic()))
+            one = threading.Thread(target=self.one)
+            one.start()
+            threads.append(one)
+            due += chance.expovariate(RATE)
+        for one in threads:
+            one.join(30)
+        time.sleep(1)
+
+    def one(self):
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.web}/", data=b"x"), timeout=30) as answer:
+            answer.read()
+
+    def taken(self, name):
+        """The spans so far, in one file; they begin anew."""
+        file = self.folder / name
+        text = ""
+        for own in self.traces:
+            text += own.read_text()
+            os.truncate(own, 0)
+        file.write_text(text)
+        return file
+
+    def test_spans_become_a_site_whose_promise_is_kept(self):
+        redis, last, self.web = free(), free(), free()
+        code = self.folder / "services.py"
+        code.write_text(SERVICES)
+        self.begun("redis-server", "--port", str(redis), "--save", "", "--bind", "127.0.0.1")
+        time.sleep(1)
+        self.traces = [self.folder / f"{role}.spans" for role in ("bill", "web", "worker")]
+        for role, port, file in zip(("bill", "web", "worker"), (last, self.web, 0), self.traces):
+            self.begun(sys.executable, str(code), role, str(redis), str(last), str(file), str(port))
+            time.sleep(0.5)
+        self.order(SECONDS)
+        before = self.taken("before.json")
+        site = self.folder / "shop.yaml"
+        self.ask("measure", "import", str(before), "--as-site", str(site), "--promise", "p99=150ms")
+        found = json.loads(self.ask("measure", "import", str(before), "--json").stdout)["chains"][0]
+        self.assertEqual([one["service"] for one in found["services"]], ["web", "worker", "bill"])
+        self.assertEqual(found["path"], "order")
+        self.assertAlmostEqual(found["rate_per_s"] / RATE, 1, delta=0.25)
+        self.assertTrue(0.7 < found["gaps_variation"] < 1.3, found)
+        worker = found["services"][1]["own_ns"]
+        self.assertTrue(2_000_000 <= worker[0] < 6_000_000, worker)
+        plan = self.folder / "plan.json"
+        told = self.ask("plan", str(site), "--out", str(plan))
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr + site.read_text())
+        cores = {one["core"] for one in json.loads(plan.read_text())["services"]}
+        for _ in range(2 * len(cores)):
+            self.begun("sh", "-c", "while :; do :; done", on=cores)
+        self.site = plan
+        self.begin()
+        self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
+        time.sleep(1)
+        self.taken("meanwhile.json")
+        self.order(SECONDS)
+        after, jobs = self.taken("after.json"), self.folder / "jobs.csv"
+        self.ask("measure", "import", str(after), "--out", str(jobs))
+        done = self.ask("verify", str(jobs), "--plan", str(plan), "--service", "order", "--json")
+        kept = json.loads(done.stdout)
+        print(f"from {len(before.read_text().splitlines())} spans to a promise: p99 {kept['points'][0]['measured']['value_ns'] / 1e6:.1f} ms "
+              f"of 150 ms in {kept['jobs']} messages")
+        self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)
+        self.assertLessEqual(kept["points"][0]["measured"]["value_ns"], 150_000_000)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        SECONDS = int(sys.argv.pop(1))
+    if os.geteuid() != 0 or os.cpu_count() < 2 or not shutil.which("redis-server"):
+        print("SKIPPED: needs root, two cores and redis-server")
+        sys.exit(77)
+    unittest.main(verbosity=2)
