@@ -5,11 +5,18 @@ use crate::failure::Failure;
 use crate::table::say;
 use crate::tell::tell;
 use crate::{plan, table};
-use giusto_compute::Lack;
-use giusto_daemon::{Error, Restored};
+use giusto_compute::{Lack, Machine};
+use giusto_daemon::{Error, Restored, Signals, Watchdog};
 use giusto_model::Plan;
 use serde_json::json;
 use std::path::Path;
+
+/// What a trial needs of the process that runs it.
+pub(crate) struct Around<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) signals: &'static Signals,
+    pub(crate) watchdog: &'a Watchdog,
+}
 
 pub(crate) fn asked(args: &RunArgs) -> plan::Asked<'_> {
     let (backend, host, latency) = (args.insist.backend, args.this.host.as_deref(), args.latency.file.as_deref());

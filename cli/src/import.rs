@@ -3,12 +3,12 @@
 use crate::args::ImportArgs;
 use crate::failure::{apart, create, Failure};
 use crate::import_spans;
+use crate::imported::{names, save, told};
 use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
-use giusto_model::{write_jobs, JobRecord, Profile};
+use giusto_model::{JobRecord, Profile};
 use giusto_traces::{read_config, read_log, read_sched, read_spans, ConfigTask, Cut, Imported, Job, Select, Why};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -16,8 +16,6 @@ use std::process::ExitCode;
 
 /// What a file is is seen in its first bytes.
 const FIRST: u64 = 4096;
-/// Longest name of a task in a site, in characters.
-const LONGEST_NAME: usize = 64;
 
 /// What `--json` prints (`formats/import.schema.json`).
 #[derive(Serialize)]
@@ -243,49 +241,8 @@ fn site(file: &Path, tasks: &[ConfigTask]) -> Result<String, Failure> {
     Ok(text + "    promise: every-deadline\n")
 }
 
-/// Names as a site allows them, in their order: each once.
-pub(crate) fn names<'a>(of: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut taken = BTreeSet::new();
-    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    let mut name = |of: &str| {
-        let text = of.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-        let text = text.trim_start_matches('-');
-        let text = if text.is_empty() { "task" } else { &text[..text.len().min(LONGEST_NAME)] };
-        let number = seen.entry(text.into()).or_default();
-        loop {
-            *number += 1;
-            let end = if *number > 1 { format!("-{number}") } else { String::new() };
-            let name = text[..text.len().min(LONGEST_NAME - end.len())].to_string() + &end;
-            if taken.insert(name.clone()) {
-                return name;
-            }
-        }
-    };
-    of.map(&mut name).collect()
-}
-
 fn responses(jobs: &[JobRecord]) -> Option<[u64; 4]> {
     (!jobs.is_empty()).then(|| quantiles(&jobs.iter().filter_map(JobRecord::response_ns).collect::<Vec<_>>()))
-}
-
-pub(crate) fn save(args: &ImportArgs, jobs: &[JobRecord]) -> Result<(), Failure> {
-    let Some(path) = args.out.as_ref().filter(|_| !jobs.is_empty()) else { return Ok(()) };
-    let broken = |error| Failure::running(format!("cannot write {}: {error}", path.display()));
-    write_jobs(create(path)?, jobs).map_err(broken)
-}
-
-/// Says where the records are, or that there is none.
-pub(crate) fn told(args: &ImportArgs, jobs: usize) -> Result<ExitCode, Failure> {
-    if jobs == 0 {
-        return Err(Failure::cannot_tell(format!(
-            "{}: no job in it is complete, so nothing is known and no file was written; record for longer, where events were lost with larger buffers",
-            args.file.display()
-        )));
-    }
-    if let Some(path) = args.out.as_ref().filter(|_| !args.json) {
-        say!("job records: {}", path.display());
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::args::ImportArgs;
 use crate::failure::{create, Failure};
-use crate::import::{names, save, told};
+use crate::imported::{names, save, told};
 use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use crate::tell::tell;

@@ -26,6 +26,7 @@ mod given;
 mod health;
 mod import;
 mod import_spans;
+mod imported;
 mod in_time;
 mod init;
 mod interface;

@@ -1,13 +1,13 @@
 //! `giusto run --trial` of a site whose promises are of paths: without the plan, and with it.
 
 use crate::args::RunArgs;
+use crate::begin::Around;
 use crate::failure::{create, Failure};
 use crate::judged::removed;
 use crate::measure_path::{judge, spent, Judged};
 use crate::report::line;
 use crate::simulated_path::{foreseen, proven};
 use crate::table::{json, print, say};
-use crate::trial::Around;
 use giusto_daemon::{Arm, Deployment, Journal, Next, Options, PathSlice, PathTrial, Talk};
 use giusto_model::{JobRecord, Path, Plan, Site};
 use giusto_verify::{Findings, Foreseen, ReportMeta, Sample, Verdict};

@@ -1,11 +1,11 @@
 //! `giusto run` and `giusto restore`.
 
 use crate::args::{Log, Only, RestoreArgs, RunArgs};
-use crate::begin::{asked, introduce, lacks, tell_restored};
+use crate::begin::{asked, introduce, lacks, tell_restored, Around};
 use crate::failure::{create, Failure};
 use crate::plan::{self, Read};
 use crate::table::say;
-use crate::trial::{self, Around};
+use crate::trial;
 use crate::{contract, table};
 use giusto_daemon::{
     Again, Deployment, Error, Journal, Notify, Observer, Operator, Planner, Refused, Settings, Signals, Watchdog,

@@ -1,26 +1,18 @@
 //! `giusto run --trial`: measures what the requests cost here, plans with it, and measures whether the promise is kept.
 
 use crate::args::RunArgs;
-use crate::begin::{asked, introduce, lacks, tell_restored};
+use crate::begin::{asked, introduce, lacks, tell_restored, Around};
 use crate::failure::{create, Failure};
 use crate::judged::{self, Found};
 use crate::path_trial::{self, Files};
 use crate::plan::{self, Read};
 use crate::tell::tell;
-use giusto_compute::Machine;
-use giusto_daemon::{Calibration, Deployment, Journal, Next, Options, Restored, Signals, Talk, Trial, Watchdog};
+use giusto_daemon::{Calibration, Deployment, Journal, Next, Options, Restored, Talk, Trial};
 use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan};
 use giusto_verify::{Demand, DemandVerdict, Verdict};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-/// What a trial needs of the process that runs it.
-pub(crate) struct Around<'a> {
-    pub(crate) machine: &'a Machine,
-    pub(crate) signals: &'static Signals,
-    pub(crate) watchdog: &'a Watchdog,
-}
 
 /// Runs the trial of a site; `journal` is what [`Journal::open`] gave before the machine was looked at.
 pub(crate) fn trial(

@@ -23,9 +23,10 @@ pub struct PlayedPath {
     pub stages: Vec<Stats>,
 }
 
-/// Plays `path` of `plan` with all cores of its stages; messages come until the horizon, and end after it. Every stage serves first come, first served, on what is counted on of its
-/// budget; what may come late there is added to each message. All other services of these cores take what they can get, and
-/// cores order their servers by the ends of their periods. The observer sees the servers in the order of [`on_its_cores`].
+/// Plays `path` of `plan` with all cores of its stages; messages come until the horizon, and end after it. Every stage serves
+/// first come, first served, on what is counted on of its budget; what may come late there is added to each message. All other
+/// services of these cores take what they can get, and cores order their servers by the ends of their periods. The observer
+/// sees the servers in the order of [`on_its_cores`].
 ///
 /// The same seed gives the same run. Errors: as [`simulate`](crate::simulate); [`Error::NoJob`] if no message ended, or the path
 /// is not of this plan.

@@ -65,7 +65,7 @@ pub enum Error {
     Config(String),
     /// No spans, or broken ones.
     #[error("{0}")]
-    Spans(String),
+    Json(String),
     /// A task of a configuration that is none of a site.
     #[error("task '{task}': {why}")]
     Task {

@@ -139,23 +139,23 @@ pub fn read_spans(from: &mut impl BufRead) -> Result<Spans, Error> {
     let mut found = Spans::default();
     let whole: Result<Value, _> = serde_json::from_str(text);
     match whole {
-        Ok(value) => message(value, &mut found).map_err(Error::Spans)?,
+        Ok(value) => message(value, &mut found).map_err(Error::Json)?,
         Err(why) => {
             // An object a line, then; what breaks the first line breaks the file.
             let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
             for (line, one) in lines {
                 let value: Result<Value, _> = serde_json::from_str(one);
                 let value = match value {
-                    Err(_) if found.all.is_empty() => return Err(Error::Spans(format!("{why}; {EXPECTED}"))),
+                    Err(_) if found.all.is_empty() => return Err(Error::Json(format!("{why}; {EXPECTED}"))),
                     value => value.map_err(|why| why.to_string()),
                 };
                 let read = value.and_then(|value| message(value, &mut found));
-                read.map_err(|why| Error::Spans(format!("line {line}: {why}")))?;
+                read.map_err(|why| Error::Json(format!("line {line}: {why}")))?;
             }
         }
     }
     match found.all.is_empty() {
-        true => Err(Error::Spans(format!("there is no span in it; {EXPECTED}"))),
+        true => Err(Error::Json(format!("there is no span in it; {EXPECTED}"))),
         false => Ok(found),
     }
 }
