@@ -20,6 +20,20 @@ SCHEMAS = {path.name.split(".")[0]: json.loads(path.read_text()) for path in (RO
 STORE = {schema["$id"]: schema for schema in SCHEMAS.values()}
 
 
+def spans_of_two_services():
+    """Messages of OTLP, one a request that goes through both, each 25 ms after the one before."""
+    def resource(service, **span):
+        attribute = {"key": "service.name", "value": {"stringValue": service}}
+        return {"resource": {"attributes": [attribute]}, "scopeSpans": [{"spans": [span]}]}
+
+    for nth in range(1, 31):
+        at = nth * 25_000_000
+        ends = [{"startTimeUnixNano": str(at + start), "endTimeUnixNano": str(at + end), "traceId": f"{nth:032x}"}
+                for start, end in ((0, 1_000_000), (2_000_000, 5_000_000))]
+        yield {"resourceSpans": [resource("web", spanId="a", name="GET /", kind=2, **ends[0]),
+                                 resource("job", spanId="b", parentSpanId="a", name="work", kind=5, **ends[1])]}
+
+
 def valid(name, document):
     """Raises what is wrong."""
     schema = SCHEMAS[name]
@@ -287,8 +301,13 @@ def documents(folder):
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]
     yield "map", output("analyze", "map", *random, "--steps", "3", "--bandwidth", "30%..100%", *drawn, "--json")
-    for site in ("walk", "supply", "percentiles"):
+    for site in ("walk", "supply", "percentiles", "path"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
+    spans = Path(folder) / "spans.json"
+    spans.write_text("\n".join(map(json.dumps, spans_of_two_services())))
+    yield "import", output("measure", "import", spans, "--as-site", f"{folder}/spans.yaml", "--json")
+    yield "check", output("check", f"{folder}/spans.yaml", "--json")
+    yield "check", output("check", "sites/path.yaml", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")
     yield "check", output("check", "sites/adopted.yaml", "--json")
     yield "check", output("check", "sites/supply.yaml", "--json")
