@@ -72,7 +72,17 @@ impl Law {
 
 /// The laws of stages that were needed so far, for nets with the same flows that differ in the shares of their stages only.
 #[derive(Default)]
-pub struct Laws(HashMap<Key, Option<Law>>);
+pub struct Laws {
+    known: HashMap<Key, Option<Law>>,
+    rough: bool,
+}
+
+impl Laws {
+    /// Looser ones in microseconds each ([`Tail::exponential`]): what keeps a time by them keeps it.
+    pub fn rough() -> Laws {
+        Laws { known: HashMap::new(), rough: true }
+    }
+}
 
 /// A part of the sum, the share that serves it, by how many powers of what the rates at it have grown.
 type Key = (usize, Option<(u64, u64, bool)>, u64, Vec<i32>);
@@ -137,9 +147,9 @@ impl<'a> Given<'a> {
                         PathError::Stage { stage: queue.stage + 1, why: why.to_string(), full }
                     };
                     let key = self.key(queue, levels);
-                    if !matches!(self.laws.0.get(&key), Some(Some(_))) {
+                    if !matches!(self.laws.known.get(&key), Some(Some(_))) {
                         let law = self.law(queue, &key.3).map_err(why)?;
-                        self.laws.0.insert(key, Some(law));
+                        self.laws.known.insert(key, Some(law));
                     }
                     queue.others.iter().try_for_each(|other| self.check(&other.before))?;
                 }
@@ -211,11 +221,11 @@ impl<'a> Given<'a> {
         let once = if queue.once { 1.0 } else { 0.0 };
         let each = if queue.last { 0.0 } else { on / x };
         let key = self.key(queue, levels);
-        if !self.laws.0.contains_key(&key) {
+        if !self.laws.known.contains_key(&key) {
             let law = self.law(queue, &key.3).ok();
-            self.laws.0.insert(key.clone(), law);
+            self.laws.known.insert(key.clone(), law);
         }
-        let law = self.laws.0.get(&key)?.as_ref()?;
+        let law = self.laws.known.get(&key)?.as_ref()?;
         let (time, term) = law.least(once, each, most[queue.term]);
         let company = match self.net.stages[queue.stage] {
             Stage::Share { share, company: true } => share.period.ns() as f64,
@@ -269,14 +279,15 @@ impl<'a> Given<'a> {
             .map(|(flow, level)| Class { rate: self.rate(flow, level), service: service(flow) })
             .collect();
         let own = service(queue.flow);
+        let tail = if self.laws.rough { Tail::exponential } else { Tail::new };
         let same = queue.last || queue.on.iter().all(|flow| service(*flow) == own);
         let all: f64 = queue.on.iter().map(|flow| self.rate(*flow, 0)).sum();
         let on = (!same).then(|| {
             let part = |flow: usize| self.rate(flow, 0) / all;
             let mixed = queue.on.iter().flat_map(|flow| service(*flow).iter().map(|(t, p)| (*t, p * part(*flow))));
-            Tail::new(share, &classes, &mixed.collect::<Vec<_>>())
+            tail(share, &classes, &mixed.collect::<Vec<_>>())
         });
-        Ok(Law { own: Tail::new(share, &classes, own)?, on: on.transpose()? })
+        Ok(Law { own: tail(share, &classes, own)?, on: on.transpose()? })
     }
 
     /// Of all flows as they come.

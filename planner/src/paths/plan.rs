@@ -1,8 +1,8 @@
 //! From the paths of a site to what each of their services has to be given.
 
 use super::refusal::{PathCause, PathRefusal};
-use super::search::{Ask, Asked, Found};
-use crate::backend::{choose, deviation, most_of_a_core, Deviation, Wanted};
+use super::search::{Ask, Asked, Found, ROUNDS};
+use crate::backend::{choose, deviation, most_of_a_core, Wanted};
 use crate::facts::{known, Facts};
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
@@ -25,10 +25,12 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
         return Ok(None);
     }
     let mut resolved = Resolved { site: site.clone(), paths: Vec::new() };
-    for path in &site.paths.all {
-        let given = Given { site, facts, answers, path };
-        let (servers, plan) = given.plan()?;
-        for (name, server) in path.through.iter().zip(servers) {
+    let given: Vec<Given> = site.paths.all.iter().map(|path| Given { site, facts, path }).collect();
+    let asked: Vec<(Vec<PathStage>, Asked)> = given.iter().map(Given::asked).collect::<Result<_, _>>()?;
+    let questions: Vec<Asked> = asked.iter().map(|(_, asked)| asked.clone()).collect();
+    for ((given, (through, asked)), found) in given.iter().zip(asked).zip(answers.paths.to(&questions)) {
+        let (servers, plan) = given.plan(through, &asked, found)?;
+        for (name, server) in given.path.through.iter().zip(servers) {
             let own = resolved.site.services.iter_mut().find(|service| service.name == *name);
             if let Some(Promise::Stage { counted, .. }) = own.map(|service| &mut service.promise) {
                 *counted = Some(server);
@@ -39,11 +41,14 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
     Ok(Some(resolved))
 }
 
+/// Of so many paths each is searched for as long as if it were alone, and of more so many times round.
+const FEW: usize = 30;
+const MANY: usize = 200;
+
 /// A path, and what it is planned with.
 struct Given<'a> {
     site: &'a Site,
     facts: &'a Facts,
-    answers: &'a Answers,
     path: &'a Path,
 }
 
@@ -52,16 +57,28 @@ impl Given<'_> {
         Refusal::Path(Box::new(PathRefusal { path: self.path.name.clone(), cause, nearest: Vec::new() }))
     }
 
-    fn plan(&self) -> Result<(Vec<Interface>, PathPlan), Refusal> {
+    /// Its stages, and what has to be found of them.
+    fn asked(&self) -> Result<(Vec<PathStage>, Asked), Refusal> {
         let (through, links) = self.stages()?;
-        let asks: Vec<(Ask, Deviation)> = through.iter().map(|stage| self.ask(stage)).collect::<Result<_, _>>()?;
-        let (source, every) = (self.path.source, self.path.every);
-        let stages = asks.iter().map(|(ask, _)| ask.clone()).collect();
-        let asked = Asked { source, stages, links, points: self.path.points.clone(), every };
-        let found = self.answers.paths.to(&asked);
+        let stages = through.iter().map(|stage| self.ask(stage)).collect::<Result<_, _>>()?;
+        let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
+        let rounds = match self.site.paths.all.len() {
+            ..=FEW => ROUNDS,
+            ..=MANY => 1,
+            _ => 0,
+        };
+        Ok((through, Asked { source, stages, links, points, every, rounds }))
+    }
+
+    fn plan(
+        &self,
+        through: Vec<PathStage>,
+        asked: &Asked,
+        found: Result<Found, giusto_analysis::Error>,
+    ) -> Result<(Vec<Interface>, PathPlan), Refusal> {
         match found.map_err(|why| self.refused(PathCause::Analysis(why)))? {
             Found::Servers(servers, points, every) => {
-                let reasons = self.reasons(&asked, &servers, &points, every.as_ref());
+                let reasons = self.reasons(asked, &servers, &points, every.as_ref());
                 let (name, source) = (self.path.name.clone(), self.path.source);
                 Ok((servers, PathPlan { name, source, through, points, every, reasons }))
             }
@@ -115,7 +132,7 @@ impl Given<'_> {
     }
 
     /// What its backend can do for a stage.
-    fn ask(&self, stage: &PathStage) -> Result<(Ask, Deviation), Refusal> {
+    fn ask(&self, stage: &PathStage) -> Result<Ask, Refusal> {
         let service = self.service(&stage.service)?;
         let Promise::Stage { service: times, .. } = &service.promise else { return Err(self.range()) };
         let index = self.site.hosts.iter().position(|host| host.name == stage.on).ok_or_else(|| self.range())?;
@@ -124,7 +141,7 @@ impl Given<'_> {
         let chosen = choose(service, Wanted::Percentiles, &of_host)?;
         let deviation = deviation(chosen.backend, &of_host);
         let (most, _) = most_of_a_core(&self.site.hosts[index], &of_host, chosen.backend);
-        let ask = Ask {
+        Ok(Ask {
             service: times.clone(),
             loss: deviation.loss,
             latency: deviation.latency,
@@ -132,8 +149,7 @@ impl Given<'_> {
             longest: chosen.limits.longest,
             least: chosen.limits.budget,
             most,
-        };
-        Ok((ask, deviation))
+        })
     }
 
     fn reasons(

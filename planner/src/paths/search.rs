@@ -1,7 +1,9 @@
 //! The cheapest servers of all stages of a path.
 //!
 //! Servers that ask for the same multiple of their messages' work, for each period; of the cheapest of those, stage by stage
-//! another period, and pair by pair some of the one's budget for less of the other's, as long as that is cheaper.
+//! another period, and pair by pair some of the one's budget for less of the other's, as long as that is cheaper. First by
+//! exponentials alone, which takes microseconds a stage; what keeps the promise by them keeps it, with budgets to spare. Then by
+//! the laws themselves from there on: less of all budgets, and, where there are not many paths, other ones again.
 
 use crate::steps::{periods, quantum};
 use giusto_analysis::path::{every, is_within, within, Arrival, Flow, Laws, Net, Source, Stage, Visit};
@@ -11,8 +13,9 @@ use giusto_model::{
     Bandwidth, Bucket, Duration, Interface, PathEvery, PathPart, PathPoint, PathSource, Percentile, Rate, ServiceTime,
     Tokens, Within,
 };
+use rayon::prelude::*;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What was found before: one and the same question is asked whenever a change of the site is tried.
 #[derive(Default)]
@@ -27,6 +30,8 @@ pub(super) struct Asked {
     pub(super) links: Duration,
     pub(super) points: Vec<Within>,
     pub(super) every: Option<Duration>,
+    /// Times round by the laws themselves.
+    pub(super) rounds: usize,
 }
 
 /// A stage, and what its backend can do.
@@ -61,18 +66,45 @@ const ROUNDED: f64 = 0.99;
 const HALVINGS: usize = 7;
 /// Of what a stage has beyond its load, parts that are given up for another.
 const TAKEN: [f64; 2] = [0.3, 0.05];
-/// Times round.
-const ROUNDS: usize = 3;
+/// Times round, at most.
+pub(super) const ROUNDS: usize = 3;
 const BILLION: f64 = 1e9;
 
 impl PathAnswers {
-    pub(super) fn to(&self, asked: &Asked) -> Result<Found, Error> {
-        if let Some(known) = self.0.borrow().get(asked) {
-            return known.clone();
+    /// To all of these, on all processors.
+    pub(super) fn to(&self, asked: &[Asked]) -> Vec<Result<Found, Error>> {
+        let new: HashSet<&Asked> = asked.iter().filter(|one| !self.0.borrow().contains_key(*one)).collect();
+        let found: Vec<(Asked, Result<Found, Error>)> =
+            new.into_par_iter().map(|asked| (asked.clone(), found(asked))).collect();
+        self.0.borrow_mut().extend(found);
+        let known = self.0.borrow();
+        asked.iter().map(|one| known[one].clone()).collect()
+    }
+}
+
+fn found(asked: &Asked) -> Result<Found, Error> {
+    let exact = Search { asked, laws: RefCell::default() };
+    if let Some(overload) = exact.overload() {
+        return Ok(overload);
+    }
+    // A time that none exceeds needs no laws.
+    let begun = match asked.points.is_empty() {
+        true => None,
+        false => {
+            let rough = Search { asked, laws: RefCell::new(Laws::rough()) };
+            rough.alike()?.ok().map(|begun| rough.better(begun, ROUNDS)).transpose()?
         }
-        let found = Search { asked, laws: RefCell::default() }.found();
-        self.0.borrow_mut().insert(asked.clone(), found.clone());
-        found
+    };
+    let begun = match begun {
+        Some(begun) => Ok(exact.less(begun)?),
+        None => exact.alike()?,
+    };
+    match begun {
+        Ok(begun) => {
+            let best = exact.better(begun, if asked.points.is_empty() { ROUNDS } else { asked.rounds })?;
+            Ok(Found::Servers(best.clone(), exact.points(&best)?, exact.every(&best)?))
+        }
+        Err(whole) => exact.too_slow(&whole),
     }
 }
 
@@ -110,17 +142,27 @@ impl Ask {
 }
 
 impl Search<'_> {
-    fn found(&self) -> Result<Found, Error> {
+    fn loads(&self) -> Vec<f64> {
         let often = self.rate();
-        let loads: Vec<f64> = self.asked.stages.iter().map(|stage| often * stage.mean()).collect();
-        for (nth, (stage, load)) in self.asked.stages.iter().zip(&loads).enumerate() {
+        self.asked.stages.iter().map(|stage| often * stage.mean()).collect()
+    }
+
+    /// A stage that cannot serve all messages.
+    fn overload(&self) -> Option<Found> {
+        for (nth, (stage, load)) in self.asked.stages.iter().zip(self.loads()).enumerate() {
             let most = |period: &Duration| stage.whole(*period) as f64 / period.ns() as f64;
             let most = stage.periods(self.latest()).iter().map(most).fold(0.0, f64::max);
             if load * LEAST_OF_LOAD >= most {
                 let load = Bandwidth::new((load * 1e6).ceil() as u64, 1_000_000).unwrap_or(Bandwidth::ONE);
-                return Ok(Found::Overload(nth, load));
+                return Some(Found::Overload(nth, load));
             }
         }
+        None
+    }
+
+    /// Of servers with the same period and the same multiple of their load the cheapest; else the largest there are.
+    fn alike(&self) -> Result<Result<Vec<Interface>, Vec<Vec<Interface>>>, Error> {
+        let loads = self.loads();
         let mut best: Option<Vec<Interface>> = None;
         let mut whole = Vec::new();
         for period in self.asked.stages[0].periods(self.latest()).into_iter().rev() {
@@ -139,8 +181,33 @@ impl Search<'_> {
                 best = Some(found);
             }
         }
-        let Some(mut best) = best else { return self.too_slow(&whole) };
-        for _ in 0..ROUNDS {
+        Ok(best.ok_or(whole))
+    }
+
+    /// The same periods with less of all budgets.
+    fn less(&self, begun: Vec<Interface>) -> Result<Vec<Interface>, Error> {
+        let loads = self.loads();
+        let part = |part: f64| -> Vec<Interface> {
+            let one = |(one, load): (&Interface, &f64)| {
+                let (step, least) = (quantum(one.period).ns(), LEAST_OF_LOAD * load * one.period.ns() as f64);
+                let budget = (least + part * (one.budget.ns() as f64 - least)).max(least);
+                let budget = ((budget / step as f64).ceil() as u64 * step).min(one.budget.ns());
+                Interface { budget: Duration::from_ns(budget), ..*one }
+            };
+            begun.iter().zip(&loads).map(one).collect()
+        };
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (low + high);
+            *(if self.kept(&part(middle))? { &mut high } else { &mut low }) = middle;
+        }
+        Ok(part(high))
+    }
+
+    /// From there on, as long as it becomes cheaper.
+    fn better(&self, mut best: Vec<Interface>, rounds: usize) -> Result<Vec<Interface>, Error> {
+        let loads = self.loads();
+        for _ in 0..rounds {
             let before = self.cost(&best);
             self.periods(&mut best, &loads)?;
             self.pairs(&mut best, &loads)?;
@@ -148,8 +215,7 @@ impl Search<'_> {
                 break;
             }
         }
-        let points = self.points(&best)?;
-        Ok(Found::Servers(best.clone(), points, self.every(&best)?))
+        Ok(best)
     }
 
     fn latest(&self) -> Duration {

@@ -81,6 +81,18 @@ impl Tail {
         Ok(Tail { at: up(at), beyond, excess: up(excess), decay: decay / UP, from: from * UP })
     }
 
+    /// The same by Lundberg's exponential alone, in microseconds: looser, and from time 0 on.
+    ///
+    /// # Errors
+    /// As [`Tail::new`].
+    pub fn exponential(share: Share, classes: &[Class], own: &[(Duration, f64)]) -> Result<Tail, Error> {
+        check(share, classes, own)?;
+        let load = Load::new(share, classes, own)?;
+        let decay = Lundberg::new(&load);
+        let (decay, from) = (decay.in_time(&load) / UP, decay.from(&load) * UP);
+        Ok(Tail { at: vec![0.0], beyond: vec![1.0], excess: vec![from.max(0.0) + 1.0 / decay], decay, from })
+    }
+
     /// From what is known of Pr{R > t} and of E(R − t)⁺ at the times `at` (ns, ascending from 0), and the exponential beyond.
     pub(crate) fn of(at: Vec<f64>, beyond: Vec<f64>, excess: Vec<f64>, decay: f64, from: f64) -> Tail {
         Tail { at, beyond, excess, decay, from }
@@ -108,7 +120,7 @@ impl Tail {
     /// As [`Tail::least`], E being of `other` requests at the same server.
     pub fn least_with(&self, other: &Tail, once: f64, each: f64, most: f64) -> (f64, f64) {
         let sum = |t: f64| once * self.beyond(t) + each * other.excess(t);
-        let mut high = *self.at.last().unwrap_or(&1.0);
+        let mut high = self.at.last().unwrap_or(&1.0).max(1.0);
         while sum(high) > most {
             high *= 2.0;
         }
