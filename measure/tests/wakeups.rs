@@ -145,6 +145,21 @@ fn watch(service: &Service) -> Option<WakeUps> {
     Some(watch)
 }
 
+/// How late this machine's timers are, with the way to the thread: a virtual one that sleeps is woken by its hypervisor.
+fn timers() -> u64 {
+    let wait = || {
+        on_second_core();
+        let late = |due: u64| {
+            sleep_until(due);
+            now() - due
+        };
+        let mut all: Vec<u64> = (0..200).map(|_| late(now() + 1_000_000)).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    std::thread::spawn(wait).join().unwrap()
+}
+
 /// Each of a histogram's times, ascending.
 fn each(histogram: &[[u64; 2]]) -> Vec<u64> {
     histogram.iter().flat_map(|&[ns, count]| std::iter::repeat_n(ns, count as usize)).collect()
@@ -153,7 +168,8 @@ fn each(histogram: &[[u64; 2]]) -> Vec<u64> {
 /// Jobs of less than this are what surrounds those of the service: its input, its end.
 const SERVICE: u64 = 400_000;
 
-fn compare(what: &str, noted: &[u64], seen: &Responses) {
+/// `late`: by so much a job is noted longer, as it counts from when its timer was due.
+fn compare(what: &str, noted: &[u64], seen: &Responses, late: u64) {
     let jobs: Vec<u64> = each(&seen.responses).into_iter().filter(|ns| *ns > SERVICE).collect();
     // What comes before the last is done is of the same job, where the machine was away.
     let apart = noted.len().abs_diff(jobs.len());
@@ -162,7 +178,9 @@ fn compare(what: &str, noted: &[u64], seen: &Responses) {
         let at = |times: &[u64]| times[times.len() * percentile / 100];
         let (theirs, ours) = (at(noted), at(&jobs));
         println!("{what}, p{percentile}: noted {theirs} ns, seen {ours} ns, {:+} ns", ours as i64 - theirs as i64);
-        assert!(ours.abs_diff(theirs) <= (theirs * 3 / 100).max(5_000), "p{percentile}: noted {theirs}, seen {ours}");
+        let off = (theirs * 3 / 100).max(5_000);
+        let is_near = ours <= theirs + off && ours + off + late >= theirs;
+        assert!(is_near, "p{percentile}: noted {theirs}, seen {ours}, timers {late} late");
     }
 }
 
@@ -195,7 +213,7 @@ fn jobs_of_a_control_loop_are_as_it_notes_them_and_another_thread_on_its_core_en
             let longest = each(&seen.responses).last().copied().unwrap();
             assert!(longest + longest / 100 >= *noted.last().unwrap(), "{longest} of {:?}", noted.last());
         } else {
-            compare("a loop", &noted, &watch.responses(2));
+            compare("a loop", &noted, &watch.responses(2), timers());
         }
     }
 }
