@@ -7,9 +7,9 @@ use crate::judged::removed;
 use crate::measure_path::{judge, spent, Judged};
 use crate::report::line;
 use crate::simulated_path::{foreseen, proven};
-use crate::table::{json, print, say};
+use crate::table::{json, print, say, time};
 use giusto_daemon::{Arm, Deployment, Journal, Next, Options, PathSlice, PathTrial, Talk};
-use giusto_model::{JobRecord, Path, Plan, Site};
+use giusto_model::{JobRecord, Path, PathPart, PathPlan, PathStage, Plan, Site};
 use giusto_verify::{Findings, Foreseen, ReportMeta, Sample, Verdict};
 use serde_json::{json, Value};
 use std::process::ExitCode;
@@ -139,7 +139,12 @@ fn told(
         }
     }
     match &kept.kept {
-        Some(kept) => say!("{}", kept.why),
+        Some(kept) => {
+            say!("{}", kept.why);
+            if let (Verdict::Missed, Some(broken)) = (verdict, broken(planned, &with)) {
+                say!("{broken}");
+            }
+        }
         None if with.is_empty() => say!(
             "cannot tell: no slice counts ({:.1} % of the time was stolen by the hypervisor); measure again on a quieter machine",
             trial.stolen.as_f64() * 100.0
@@ -155,6 +160,23 @@ fn told(
     Ok((verdict, None))
 }
 
+/// The stage that is furthest beyond what is planned for it, at the first percentile.
+fn broken(planned: &PathPlan, slices: &[&PathSlice]) -> Option<String> {
+    let point = planned.points.first()?;
+    let stage = |(stage, part): (&PathStage, &PathPart)| {
+        let times = slices.iter().filter_map(|slice| slice.report.stages.get(&stage.service)).flatten();
+        let mut times: Vec<u64> = times.copied().collect();
+        times.sort_unstable();
+        let place = (point.percentile.percent() / 100.0 * times.len() as f64).ceil() as usize;
+        let took = *times.get(place.checked_sub(1)?)?;
+        Some((took as f64 / part.within.ns() as f64, &stage.service, took, part.within))
+    };
+    let all = planned.through.iter().zip(&point.parts).filter_map(stage);
+    let (_, service, took, within) = all.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let percentile = point.percentile;
+    Some(format!("its dearest stage is '{service}': {percentile} {}, of which {within:.3} are planned", time(took)))
+}
+
 /// A file a slice: `jobs/braking-giusto-3.csv`.
 fn save(trial: &PathTrial, files: &Files) -> Result<(), Failure> {
     let broken = |error| Failure::running(format!("cannot write job records to {}: {error}", files.folder.display()));
@@ -166,7 +188,7 @@ fn save(trial: &PathTrial, files: &Files) -> Result<(), Failure> {
 }
 
 /// How it was obtained.
-fn how(args: &RunArgs, planned: &giusto_model::PathPlan, trial: &PathTrial) -> Vec<(String, String)> {
+fn how(args: &RunArgs, planned: &PathPlan, trial: &PathTrial) -> Vec<(String, String)> {
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
     let stages: Vec<&str> = planned.through.iter().map(|stage| stage.service.as_str()).collect();
     let mut lines = vec![
