@@ -161,9 +161,9 @@ fn told(
 }
 
 /// The stage that is furthest beyond what is planned for it, at the first percentile.
-fn broken(planned: &PathPlan, slices: &[&PathSlice]) -> Option<String> {
+fn broken<'a>(planned: &'a PathPlan, slices: &[&PathSlice]) -> Option<String> {
     let point = planned.points.first()?;
-    let stage = |(stage, part): (&PathStage, &PathPart)| {
+    let stage = |(stage, part): (&'a PathStage, &'a PathPart)| {
         let times = slices.iter().filter_map(|slice| slice.report.stages.get(&stage.service)).flatten();
         let mut times: Vec<u64> = times.copied().collect();
         times.sort_unstable();
