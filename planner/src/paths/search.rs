@@ -64,6 +64,8 @@ const LEAST_OF_LOAD: f64 = 1.05;
 const ROUNDED: f64 = 0.99;
 /// Times that the multiple of the load is halved.
 const HALVINGS: usize = 7;
+/// ... and what exponentials leave too much.
+const HALVINGS_OF_REST: usize = 4;
 /// Of what a stage has beyond its load, parts that are given up for another.
 const TAKEN: [f64; 2] = [0.3, 0.05];
 /// Times round, at most.
@@ -92,7 +94,7 @@ fn found(asked: &Asked) -> Result<Found, Error> {
         true => None,
         false => {
             let rough = Search { asked, laws: RefCell::new(Laws::rough()) };
-            rough.alike()?.ok().map(|begun| rough.better(begun, ROUNDS)).transpose()?
+            rough.alike()?.ok().map(|begun| rough.better(begun, asked.rounds.max(1))).transpose()?
         }
     };
     let begun = match begun {
@@ -197,7 +199,7 @@ impl Search<'_> {
             begun.iter().zip(&loads).map(one).collect()
         };
         let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..HALVINGS {
+        for _ in 0..HALVINGS_OF_REST {
             let middle = 0.5 * (low + high);
             *(if self.kept(&part(middle))? { &mut high } else { &mut low }) = middle;
         }
