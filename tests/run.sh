@@ -77,6 +77,7 @@ set -m
 	part "policy: deliberate faults, a sample" policy/mutants.sh
 	part "policy: proofs, a sample" policy/prove.sh
 	part "statistics beside SciPy" tests/scipy.sh
+	part "path bounds beside pycpa and DNC" tests/curves.sh
 	# One at a time: two that fill the caches were felt by what is measured.
 	part "rooms that compute" env RUST_TEST_THREADS=1 /usr/bin/python3 tests/rooms.py computing
 } >target/beside.log 2>&1 &

@@ -13,6 +13,7 @@ result=docs/soak.txt
 		grep -E '^test |paths; |nets, |panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
+	tests/curves.sh 5000 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
 	cargo test --release --locked -p giusto-modes --test explore -- --nocapture 2>&1 | grep -E '^explored|panicked'
 	tests/toys.sh 2>&1 | grep -E '^toy '
