@@ -208,7 +208,7 @@ class Web(Running):
         for site, seconds, says, lane in (("engine-control", 2, kept, "engine: t1 ran"),
                                           ("percentiles", 1000, "1 of 2 promises is kept", "search ran"),
                                           ("percentiles", 2, "0 of 2 promises are kept", "search ran"),
-                                          ("path", 60, "All 1 promises that can be judged are kept", "camera: message ran")):
+                                          ("path", 60, "The only promise that can be judged is kept", "camera: message ran")):
             page = OUT / f"simulated-{site}.html"
             done = self.ask("simulate", f"sites/{site}.yaml", "--for", f"{seconds}s", "--html", str(page))
             self.assertEqual(done.returncode, 0, done.stderr)

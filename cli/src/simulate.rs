@@ -186,7 +186,12 @@ fn of_path(
     let servers = on_its_cores(plan, path);
     let message = |one: &ServicePlan| {
         let period = one.server.period;
-        let task = Task::sporadic("message", period, period);
+        // What is drawn as its deadline at a stage is the time that is planned for it there.
+        let nth = path.through.iter().position(|stage| stage.service == one.name).unwrap_or(0);
+        let of_point = path.points.last().and_then(|point| Some(point.parts.get(nth)?.within));
+        let of_every = path.every.as_ref().and_then(|every| every.parts.get(nth).copied());
+        let deadline = of_point.or(of_every).unwrap_or(period);
+        let task = Task { deadline, ..Task::sporadic("message", period, period) };
         if matches!(one.promise, Promise::Stage { .. }) {
             vec![task]
         } else {

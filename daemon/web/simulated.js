@@ -51,6 +51,7 @@ function verdict(all) {
   }
   const kept = told.filter(one => one.verdict === 'kept').length;
   if (!told.length) return ['No promise of this plan can be judged by a simulation.', 'cannot-tell'];
+  if (kept === 1 && told.length === 1) return ['The only promise that can be judged is kept in this simulation.', 'kept'];
   if (kept === told.length) return [`All ${kept} promises that can be judged are kept in this simulation.`, 'kept'];
   return [
     `${kept} of ${told.length} promises ${kept === 1 ? 'is' : 'are'} kept in this simulation; for the others it is too short.`,
@@ -125,7 +126,7 @@ export function show({ plan, conditions, services, paths, timeline: drawn }, say
         one.of.lengths.length ? { text: one.name, onclick: () => (one.of.path ? choosePath : choose)(one.of) } : one.name,
         one.promised,
         { text: one.simulated, small: one.small },
-        one.predicted ?? '–',
+        one.of.path ? { text: one.predicted, small: 'proven' } : (one.predicted ?? '–'),
         one.of.scheduler,
         { text: one.verdict.replace('-', ' '), className: one.verdict },
       ],
@@ -172,8 +173,9 @@ export function show({ plan, conditions, services, paths, timeline: drawn }, say
   const until = drawn.until_ns ? ` The beginning is kept: ${time(drawn.until_ns)} of the busiest service.` : '';
   timeline.show(
     drawn,
-    'Each service beside another one that takes the rest of its core. Filled: it ran, neighbouring jobs in two shades; tick ' +
-      'above: a job came; red tick below: its deadline (where they can be told apart); line: what was left of the budget. ' +
+    'Each service beside another one that takes the rest of its core, a path with all services of its cores. Filled: it ran, ' +
+      'neighbouring jobs in two shades; tick above: a job came; red tick below: its deadline, or the end of the time that is ' +
+      'planned for it at a stage (where they can be told apart); line: what was left of the budget. ' +
       `The arrow keys move, + and − zoom.${until}`,
   );
 }
