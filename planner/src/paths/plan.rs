@@ -62,11 +62,8 @@ impl Given<'_> {
         let (through, links) = self.stages()?;
         let stages = through.iter().map(|stage| self.ask(stage)).collect::<Result<_, _>>()?;
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
-        let rounds = match self.site.paths.all.len() {
-            ..=FEW => ROUNDS,
-            ..=MANY => 1,
-            _ => 0,
-        };
+        let count = self.site.paths.all.len();
+        let rounds = if count <= FEW { ROUNDS } else { usize::from(count <= MANY) };
         Ok((through, Asked { source, stages, links, points, every, rounds }))
     }
 
