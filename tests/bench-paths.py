@@ -1,4 +1,5 @@
-"""How long `giusto plan` takes for many paths over many hosts: random chains of two to four services, on random hosts of 12 cores.
+"""How long `giusto plan` takes for many paths over many hosts: random chains of two to four services, on random hosts of 12
+cores.
 
   tests/bench-paths.py [PATHS [HOSTS]]    1000 over 100 by default
 """
@@ -25,7 +26,8 @@ def site(paths, hosts):
         links |= {(one, other) for one, other in zip(at, at[1:]) if one != other}
         promise = max(60, sum(times) * chance.uniform(20, 60) / 1000)
         through = ", ".join(f"{{service: {name}}}" for name in names)
-        told.append(f"  path{nth}: {{source: {{poisson: {rate:.3f}/s}}, through: [{through}], promise: {{p99: {promise:.1f}ms}}}}")
+        told.append(f"  path{nth}: {{source: {{poisson: {rate:.3f}/s}}, through: [{through}], "
+                    f"promise: {{p99: {promise:.1f}ms}}}}")
     lines = ["giusto: 1", "hosts:", *(f"  h{host}: {{cores: 0-11}}" for host in range(hosts)), "links:"]
     lines += [f"  h{one} to h{other}: {{worst: 300us}}" for one, other in sorted(links)]
     return "\n".join([*lines, "services:", *services, "paths:", *told]) + "\n"

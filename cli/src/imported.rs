@@ -42,7 +42,8 @@ pub(crate) fn save(args: &ImportArgs, jobs: &[JobRecord]) -> Result<(), Failure>
 pub(crate) fn told(args: &ImportArgs, jobs: usize) -> Result<ExitCode, Failure> {
     if jobs == 0 {
         return Err(Failure::cannot_tell(format!(
-            "{}: no job in it is complete, so nothing is known and no file was written; record for longer, where events were lost with larger buffers",
+            "{}: no job in it is complete, so nothing is known and no file was written; record for longer, where events were \
+             lost with larger buffers",
             args.file.display()
         )));
     }

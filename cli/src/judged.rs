@@ -31,11 +31,11 @@ pub(crate) struct Found<'a> {
 }
 
 /// Compares the arms of each trial, prints the table and writes job records and the report.
-pub(crate) fn judge(found: &Found, trials: &[Trial]) -> Result<Verdict, Failure> {
+pub(crate) fn judge(found: &Found, trials: &[Trial<Slice>]) -> Result<Verdict, Failure> {
     let mut worst = Verdict::Kept;
     let mut all = Vec::new();
     for trial in trials {
-        let Some(service) = found.plan.services.iter().find(|service| service.name == trial.service) else { continue };
+        let Some(service) = found.plan.services.iter().find(|service| service.name == trial.name) else { continue };
         save(found.folder, trial)?;
         let name = if trials.len() == 1 { "report.html".to_string() } else { format!("report-{}.html", service.name) };
         let report = found.folder.join(name);
@@ -53,7 +53,11 @@ pub(crate) fn judge(found: &Found, trials: &[Trial]) -> Result<Verdict, Failure>
 }
 
 /// The comparison of the arms so far. Errors: too many jobs, backward clocks.
-pub(crate) fn compared(trial: &Trial, predicted: Option<Predicted>, seed: u64) -> Result<(Comparison, Arms), Failure> {
+pub(crate) fn compared(
+    trial: &Trial<Slice>,
+    predicted: Option<Predicted>,
+    seed: u64,
+) -> Result<(Comparison, Arms), Failure> {
     let arms = Arms { predicted, ..arms(trial)? };
     let comparison = giusto_verify::compare(&arms, seed).map_err(Failure::running)?;
     Ok((comparison, arms))
@@ -62,7 +66,7 @@ pub(crate) fn compared(trial: &Trial, predicted: Option<Predicted>, seed: u64) -
 /// How percentiles were kept in the slices so far; `None` without any.
 pub(crate) fn kept(
     points: &[Within],
-    trial: &Trial,
+    trial: &Trial<Slice>,
     arm: Arm,
 ) -> Result<Option<(giusto_verify::Kept, Vec<Sample>)>, Failure> {
     let samples: Vec<Sample> = of_arm(trial, arm).map(sample).collect::<Result<_, _>>()?;
@@ -76,7 +80,7 @@ pub(crate) fn kept(
 fn as_if_alone(
     found: &Found,
     service: &ServicePlan,
-    trial: &Trial,
+    trial: &Trial<Slice>,
     report: &Path,
 ) -> Result<(Verdict, Option<serde_json::Value>), Failure> {
     let seed = found.args.seed;
@@ -119,7 +123,7 @@ fn percentiles(
     found: &Found,
     service: &ServicePlan,
     points: &[Within],
-    trial: &Trial,
+    trial: &Trial<Slice>,
     report: &Path,
 ) -> Result<(Verdict, Option<serde_json::Value>), Failure> {
     let judged = kept(points, trial, Arm::Giusto)?;
@@ -168,7 +172,7 @@ fn percentiles(
 }
 
 /// What is said below either table.
-fn tell(found: &Found, service: &ServicePlan, trial: &Trial, report: &Path) -> Result<(), Failure> {
+fn tell(found: &Found, service: &ServicePlan, trial: &Trial<Slice>, report: &Path) -> Result<(), Failure> {
     if let Some(demand) = demand(found, service) {
         say!("{}", demand.words());
     }
@@ -216,13 +220,13 @@ pub(crate) fn removed(removed: &[Removed], counted: usize, slice: Duration) -> O
 }
 
 /// Every slice that was removed, with its reason.
-fn voided(trial: &Trial) -> Vec<String> {
+fn voided(trial: &Trial<Slice>) -> Vec<String> {
     let one = |one: &Removed| format!("cycle {}, {}: {}", one.cycle, one.arm.name(), one.cause);
     trial.removed.iter().map(one).collect()
 }
 
 /// `60 % of the core left for others (5 % kept free), which used 79 %`: what a service does not use of its share is theirs too.
-fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial) -> String {
+fn left_for_others(plan: &Plan, service: &ServicePlan, trial: &Trial<Slice>) -> String {
     let kept = plan.hosts.iter().find(|host| host.name == service.on).map_or(Bandwidth::ZERO, |host| host.keep_free);
     let (left, free) = (service.left_for_others.percent(), kept.percent());
     let used: Vec<f64> = of_arm(trial, Arm::Giusto).map(|slice| slice.others.as_f64()).collect();
@@ -239,7 +243,7 @@ pub(crate) fn worse(so_far: Verdict, now: Verdict) -> Verdict {
     }
 }
 
-fn of_arm(trial: &Trial, arm: Arm) -> impl Iterator<Item = &Slice> {
+fn of_arm(trial: &Trial<Slice>, arm: Arm) -> impl Iterator<Item = &Slice> {
     trial.slices.iter().filter(move |slice| slice.arm == arm)
 }
 
@@ -248,7 +252,7 @@ fn sample(slice: &Slice) -> Result<Sample, Failure> {
 }
 
 /// The cycles with the slices that count.
-fn arms(trial: &Trial) -> Result<Arms, Failure> {
+fn arms(trial: &Trial<Slice>) -> Result<Arms, Failure> {
     let mut arms = Arms { voided: voided(trial), ..Arms::default() };
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
     for cycle in 1..=cycles {
@@ -296,7 +300,7 @@ fn execution(calibration: &Calibration) -> Execution {
 /// The slowest job under the plan, and two periods of the predicted schedule, drawn.
 fn schedule(
     service: &ServicePlan,
-    trial: &Trial,
+    trial: &Trial<Slice>,
     calibration: Option<&Calibration>,
     seed: u64,
 ) -> Result<Vec<Drawing>, Failure> {
@@ -318,30 +322,30 @@ fn schedule(
 }
 
 /// The slowest job of all slices under the plan, drawn.
-fn slowest(trial: &Trial) -> Vec<Drawing> {
+fn slowest(trial: &Trial<Slice>) -> Vec<Drawing> {
     let worst = |slice: &&Slice| slice.jobs.iter().filter_map(JobRecord::response_ns).max();
     let slice = of_arm(trial, Arm::Giusto).max_by_key(worst);
     let drawn = |slice: &Slice| {
-        giusto_verify::slowest(&slice.jobs, &format!("{}, {}, cycle {}", trial.service, slice.arm.name(), slice.cycle))
+        giusto_verify::slowest(&slice.jobs, &format!("{}, {}, cycle {}", trial.name, slice.arm.name(), slice.cycle))
     };
     slice.and_then(drawn).into_iter().collect()
 }
 
 /// A file a slice: `jobs/cache-giusto-3.csv`; a cycle has two slices of the whole core, 1 and 1b.
-fn save(folder: &Path, trial: &Trial) -> Result<(), Failure> {
+fn save(folder: &Path, trial: &Trial<Slice>) -> Result<(), Failure> {
     let broken =
         |error: std::io::Error| Failure::running(format!("cannot write job records to {}: {error}", folder.display()));
     for (index, slice) in trial.slices.iter().enumerate() {
         let same = |earlier: &&Slice| earlier.arm == slice.arm && earlier.cycle == slice.cycle;
         let second = if trial.slices[..index].iter().any(|earlier| same(&earlier)) { "b" } else { "" };
-        let name = format!("{}-{}-{}{second}.csv", trial.service, slice.arm.name(), slice.cycle);
+        let name = format!("{}-{}-{}{second}.csv", trial.name, slice.arm.name(), slice.cycle);
         giusto_model::write_jobs(create(&folder.join("jobs").join(name))?, &slice.jobs).map_err(broken)?;
     }
     Ok(())
 }
 
 /// How it was obtained; `competitor` is the share of the core that others have in the simulation.
-fn how(found: &Found, service: &ServicePlan, trial: &Trial, competitor: Option<f64>) -> Vec<(String, String)> {
+fn how(found: &Found, service: &ServicePlan, trial: &Trial<Slice>, competitor: Option<f64>) -> Vec<(String, String)> {
     let uneven = trial.slices.iter().map(|slice| slice.lateness.excess).max().unwrap_or_default();
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
     let each = if competitor.is_some() { ", the whole core twice" } else { "" };

@@ -55,8 +55,8 @@ fn ends(args: &MeasurePathArgs, path: &Path) -> Result<PathLoad, Failure> {
     match (send, receive) {
         (Some(send), Some(receive)) => Ok(PathLoad { send, receive }),
         _ => Err(Failure::input(format!(
-            "where messages of '{}' go and come from is not known: add load: {{send: 127.0.0.1:7101, receive: 127.0.0.1:7100}} to \
-             the path, or say --send and --receive",
+            "where messages of '{}' go and come from is not known: add load: {{send: 127.0.0.1:7101, \
+             receive: 127.0.0.1:7100}} to the path, or say --send and --receive",
             path.name
         ))),
     }

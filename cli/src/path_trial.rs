@@ -8,7 +8,7 @@ use crate::measure_path::{judge, spent, Judged};
 use crate::report::line;
 use crate::simulated_path::{foreseen, proven};
 use crate::table::{json, print, say, time};
-use giusto_daemon::{Arm, Deployment, Journal, Next, Options, PathSlice, PathTrial, Talk};
+use giusto_daemon::{Arm, Deployment, Journal, Next, Options, PathSlice, Talk, Trial};
 use giusto_model::{JobRecord, Path, PathPart, PathPlan, PathStage, Plan, Site};
 use giusto_verify::{Findings, Foreseen, ReportMeta, Sample, Verdict};
 use serde_json::{json, Value};
@@ -47,7 +47,7 @@ pub(crate) fn trial(
     let mut trials = Vec::new();
     for (path, load) in giusto_daemon::path_loads(&site.paths.all)? {
         progress(format!("{}: slices without the plan and with it", path.name));
-        let mut enough = |path: &Path, trial: &PathTrial| next(path, trial);
+        let mut enough = |path: &Path, trial: &Trial<PathSlice>| next(path, trial);
         let mut talk = Talk { stop: &stop, say: progress, judge: &mut enough };
         let cores = &around.machine.cores;
         trials.push((path, giusto_daemon::try_path(&mut deployment, (plan, path, load), cores, options, &mut talk)?));
@@ -67,7 +67,7 @@ pub(crate) fn trial(
     Ok(ExitCode::from(worst.exit_code()))
 }
 
-fn of_arm(trial: &PathTrial, arm: Arm) -> Vec<&PathSlice> {
+fn of_arm(trial: &Trial<PathSlice>, arm: Arm) -> Vec<&PathSlice> {
     trial.slices.iter().filter(|slice| slice.arm == arm).collect()
 }
 
@@ -77,7 +77,7 @@ fn judged(path: &Path, slices: &[&PathSlice]) -> Result<Judged, Failure> {
 }
 
 /// Whether more slices are needed.
-fn next(path: &Path, trial: &PathTrial) -> Next {
+fn next(path: &Path, trial: &Trial<PathSlice>) -> Next {
     match judged(path, &of_arm(trial, Arm::Giusto)) {
         Err(failure) => Next::More(failure.to_string()),
         Ok(Judged { verdict: Verdict::CannotTell, kept, .. }) => {
@@ -91,7 +91,7 @@ fn told(
     args: &RunArgs,
     plan: &Plan,
     path: &Path,
-    trial: &PathTrial,
+    trial: &Trial<PathSlice>,
     files: &Files,
 ) -> Result<(Verdict, Option<Value>), Failure> {
     save(trial, files)?;
@@ -178,17 +178,17 @@ fn broken<'a>(planned: &'a PathPlan, slices: &[&PathSlice]) -> Option<String> {
 }
 
 /// A file a slice: `jobs/braking-giusto-3.csv`.
-fn save(trial: &PathTrial, files: &Files) -> Result<(), Failure> {
+fn save(trial: &Trial<PathSlice>, files: &Files) -> Result<(), Failure> {
     let broken = |error| Failure::running(format!("cannot write job records to {}: {error}", files.folder.display()));
     for slice in &trial.slices {
-        let name = format!("{}-{}-{}.csv", trial.path, slice.arm.name(), slice.cycle);
+        let name = format!("{}-{}-{}.csv", trial.name, slice.arm.name(), slice.cycle);
         giusto_model::write_jobs(create(&files.folder.join("jobs").join(name))?, &slice.report.jobs).map_err(broken)?;
     }
     Ok(())
 }
 
 /// How it was obtained.
-fn how(args: &RunArgs, planned: &PathPlan, trial: &PathTrial) -> Vec<(String, String)> {
+fn how(args: &RunArgs, planned: &PathPlan, trial: &Trial<PathSlice>) -> Vec<(String, String)> {
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
     let stages: Vec<&str> = planned.through.iter().map(|stage| stage.service.as_str()).collect();
     let mut lines = vec![

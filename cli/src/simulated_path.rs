@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::spread::{quantiles, spread};
 use crate::table::{print, say};
-use giusto_model::{Duration, JobRecord, PathPlan, PathSource, PathStage, Plan, PredictedPercentile, Within};
+use giusto_model::{Duration, JobRecord, PathPlan, PathStage, Plan, PredictedPercentile, Within};
 use giusto_simulator::{play_path, PlayedPath, Stats, Unobserved, PERCENTILE_ERROR};
 use giusto_verify::{Foreseen, Kept, Sample};
 use serde::Serialize;
@@ -106,11 +106,7 @@ pub(crate) fn proven(path: &PathPlan) -> Vec<PredictedPercentile> {
 
 /// The same as they are simulated: of some twenty thousand messages.
 pub(crate) fn foreseen(plan: &Plan, path: &PathPlan, seed: u64) -> Result<Vec<PredictedPercentile>, Failure> {
-    let gap = match path.source {
-        PathSource::Poisson(rate) => 1.0 / rate.per_ns(),
-        PathSource::Periodic { period, burst, .. } => period.ns() as f64 / f64::from(burst),
-    };
-    let horizon = Duration::from_ns((gap * FORESEEN) as u64);
+    let horizon = Duration::from_ns((FORESEEN / path.source.per_ns()) as u64);
     let played = play_path(plan, path, horizon, seed, &mut Unobserved)?;
     let at = |one: &giusto_model::PathPoint| PredictedPercentile {
         percentile: one.percentile,

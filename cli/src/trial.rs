@@ -7,7 +7,7 @@ use crate::judged::{self, Found};
 use crate::path_trial::{self, Files};
 use crate::plan::{self, Read};
 use crate::tell::tell;
-use giusto_daemon::{Calibration, Deployment, Journal, Next, Options, Restored, Talk, Trial};
+use giusto_daemon::{Calibration, Deployment, Journal, Next, Options, Restored, Slice, Talk, Trial};
 use giusto_model::{Duration, Measured, Observation, Plan, Promise, ServicePlan};
 use giusto_verify::{Demand, DemandVerdict, Verdict};
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ pub(crate) fn trial(
     let mut replans = 0;
     let trials = loop {
         let mut dearer = None;
-        let mut judge = |service: &ServicePlan, trial: &Trial| {
+        let mut judge = |service: &ServicePlan, trial: &Trial<Slice>| {
             if replans < REPLANS && left() > half {
                 dearer = dearer.take().or_else(|| costs_more(service, trial, &calibrations));
             }
@@ -136,7 +136,7 @@ pub(crate) fn trial(
         deployment.check()?;
     };
     for trial in &trials {
-        let service = plan.services.iter().find(|one| one.name == trial.service);
+        let service = plan.services.iter().find(|one| one.name == trial.name);
         if let Some(dearer) = service.and_then(|service| costs_more(service, trial, &calibrations)) {
             say(dearer.told);
         }
@@ -175,7 +175,7 @@ struct Dearer {
 /// Whether the whole-core slices so far ask for more in a period than the budget: the plan rests on a faster machine
 /// then, and what is
 /// measured under it says nothing of the promise.
-fn costs_more(service: &ServicePlan, trial: &Trial, calibrations: &[Calibration]) -> Option<Dearer> {
+fn costs_more(service: &ServicePlan, trial: &Trial<Slice>, calibrations: &[Calibration]) -> Option<Dearer> {
     let calibrated = &calibrations.iter().find(|one| one.service == service.name)?.observation;
     let mut seen = calibrated.clone();
     let whole = trial.slices.iter().filter(|slice| slice.arm == giusto_daemon::Arm::Whole);
@@ -283,7 +283,7 @@ fn demand(service: &ServicePlan, observation: &Observation, declared: bool) -> D
 }
 
 /// Whether more slices are needed.
-fn next(service: &ServicePlan, trial: &Trial, seed: u64) -> Result<Next, Failure> {
+fn next(service: &ServicePlan, trial: &Trial<Slice>, seed: u64) -> Result<Next, Failure> {
     let (verdict, why) = match &service.promise {
         Promise::Percentiles { points, .. } => match judged::kept(points, trial, giusto_daemon::Arm::Giusto)? {
             Some((kept, _)) => (kept.verdict, kept.why),

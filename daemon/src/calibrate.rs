@@ -2,7 +2,8 @@
 //! or judged.
 
 use crate::deployment::Deployment;
-use crate::trial::{loads, Bench, Options};
+use crate::slices::Options;
+use crate::trial::{loads, Bench};
 use crate::Error;
 use giusto_measure::{Generator, Holes, LoadPlan, Observed};
 use giusto_model::{Arrivals, Bandwidth, Duration, Load, Measured, Observation, Plan, Site, Task, OBSERVATION_VERSION};

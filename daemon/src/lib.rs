@@ -53,6 +53,7 @@ mod responses;
 mod restart;
 mod services;
 mod signals;
+mod slices;
 mod source;
 mod spawn;
 mod spinner;
@@ -89,7 +90,7 @@ pub use notify::Notify;
 pub use observe::Observer;
 pub use operator::{Operator, Report, Settings, Stage};
 pub use otlp::OtlpAddress;
-pub use path_trial::{path_loads, try_path, PathSlice, PathTrial};
+pub use path_trial::{path_loads, try_path, PathSlice};
 pub use peek::running_plan;
 pub use plan_diff::{difference, Change, Layout, Step};
 pub use protocol::{Answer, Request, Wish};
@@ -103,10 +104,11 @@ pub use response_status::{
 };
 pub use services::{Before, Prepare, Running};
 pub use signals::Signals;
+pub use slices::{Arm, Cause, Next, Options, Removed, Talk, Trial};
 pub use status::{
     Adaptation, CoreCriticality, CoreStatus, DemandStatus, OtlpStatus, ServiceState, ServiceStatus, State, Status,
     STATUS_VERSION,
 };
-pub use trial::{loads, trial, Arm, Cause, Next, Options, Removed, Slice, Talk, Trial};
+pub use trial::{loads, trial, Slice};
 pub use watchdog::Watchdog;
 pub use web::{plan_page, simulation_page, WebAddress, WebSettings};

@@ -2,12 +2,13 @@
 //! other, of the same services beside the same competitors.
 
 use crate::deployment::Deployment;
-use crate::trial::{
-    Arm, Cause, Next, Options, Removed, Talk, GENERATOR_PRIORITY, LATE_LIMIT, LOST_LIMIT, NO_PLAN_EVERY, TRIES,
+use crate::slices::{
+    is_stolen, stolen, stolen_since, Arm, Cause, Made, Options, Talk, Trial, GENERATOR_PRIORITY, LATE_LIMIT,
+    NO_PLAN_EVERY,
 };
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan, PathEnds, PathReport};
-use giusto_model::{Bandwidth, Duration, JobRecord, Load, Path, PathLoad, PathSource, Plan};
+use giusto_model::{Duration, JobRecord, Load, Path, PathLoad, Plan};
 use std::time::Instant;
 
 /// One slice.
@@ -19,22 +20,6 @@ pub struct PathSlice {
     pub cycle: u32,
     /// Its messages.
     pub report: PathReport,
-}
-
-/// All slices of a path.
-#[derive(Debug)]
-pub struct PathTrial {
-    /// Its name.
-    pub path: String,
-    /// Those that count, in the order in which they were made.
-    pub slices: Vec<PathSlice>,
-    /// Those that were removed.
-    pub removed: Vec<Removed>,
-    /// Part of the measured time that the hypervisor took from one of the cores of its stages or from the generator's, removed
-    /// slices included.
-    pub stolen: Bandwidth,
-    /// Length of a slice.
-    pub slice: Duration,
 }
 
 /// A slice holds so many messages, but is no longer than that.
@@ -67,8 +52,8 @@ pub fn try_path(
     (plan, path, load): (&Plan, &Path, PathLoad),
     cores: &[u32],
     options: Options,
-    talk: &mut Talk<Path, PathTrial>,
-) -> Result<PathTrial, Error> {
+    talk: &mut Talk<Path, PathSlice>,
+) -> Result<Trial<PathSlice>, Error> {
     let is_stage = |name: &String| path.through.contains(name);
     let stages: Vec<usize> = (0..plan.services.len()).filter(|index| is_stage(&plan.services[*index].name)).collect();
     let mut cpus: Vec<u32> = stages.iter().map(|index| plan.services[*index].core).collect();
@@ -77,45 +62,21 @@ pub fn try_path(
     let generator = Generator { cpu: free, fifo_priority: Some(GENERATOR_PRIORITY) };
     cpus.extend(free);
     let slice = length(path, options.slice);
-    let mut trial =
-        PathTrial { path: path.name.clone(), slices: Vec::new(), removed: Vec::new(), stolen: Bandwidth::ZERO, slice };
-    let (begin, mut lost, mut measured, mut look) = (Instant::now(), 0, 0, LOOK);
-    let over = || begin.elapsed().as_nanos() >= u128::from(options.at_most.ns());
     let mut ends = PathEnds::new(load.send, load.receive)?;
     let mut bench = Bench { deployment, stages: &stages, ends: &mut ends, generator, load, stop: talk.stop };
-    for cycle in 1.. {
-        let arms: &[Arm] = if cycle % NO_PLAN_EVERY == 1 { &[Arm::NoPlan, Arm::Giusto] } else { &[Arm::Giusto] };
-        for &arm in arms {
-            for _ in 0..TRIES {
-                let before = (Instant::now(), stolen(&cpus));
-                let report = bench.once(arm, path, slice, options.seed.wrapping_add(cycle.into()))?;
-                let steal = stolen(&cpus).iter().zip(&before.1).map(|(now, then)| now.saturating_sub(*then)).max();
-                let steal = Duration::from_ns(steal.unwrap_or(0));
-                (lost, measured) = (lost + steal.ns(), measured + before.0.elapsed().as_nanos() as u64);
-                let Some(cause) = disturbed(&report, steal, slice) else {
-                    trial.slices.push(PathSlice { arm, cycle, report });
-                    break;
-                };
-                trial.removed.push(Removed { arm, cycle, cause });
-                if over() {
-                    break;
-                }
-            }
-        }
-        trial.stolen = Bandwidth::new(lost, measured.max(1)).unwrap_or(Bandwidth::ZERO);
-        if over() {
-            break;
-        }
-        if cycle < look {
-            continue;
-        }
-        look += look.div_ceil(2);
-        match (talk.judge)(path, &trial) {
-            Next::Enough => break,
-            Next::More(why) => (talk.say)(format!("{}: {cycle} cycles of slices: {why}; goes on", trial.path)),
-        }
-    }
-    Ok(trial)
+    let mut arms = |cycle| match cycle % NO_PLAN_EVERY {
+        1 => vec![Arm::NoPlan, Arm::Giusto],
+        _ => vec![Arm::Giusto],
+    };
+    let mut once = |arm, cycle: u32| {
+        let (begin, before) = (Instant::now(), stolen(&cpus));
+        let report = bench.once(arm, path, slice, options.seed.wrapping_add(cycle.into()))?;
+        let steal = stolen_since(&cpus, &before);
+        let lasted = Duration::from_ns(begin.elapsed().as_nanos() as u64);
+        let void = disturbed(&report, steal, slice);
+        Ok(Made { slice: PathSlice { arm, cycle, report }, steal, lasted, void })
+    };
+    Trial::new(&path.name, slice).run(path, options.at_most, LOOK, talk, &mut arms, &mut once)
 }
 
 struct Bench<'b, 'd> {
@@ -143,7 +104,7 @@ impl Bench<'_, '_> {
             self.deployment.reserve(index)?;
         }
         // What a slice without the plan has left in the queues is no message of the next one.
-        let driven = self.ends.settle(SETTLE).and_then(|()| self.ends.drive(&plan, &mut |_| !(self.stop)()));
+        let driven = self.ends.settle(SETTLE, self.stop).and_then(|()| self.ends.drive(&plan, &mut |_| !(self.stop)()));
         for &index in &self.stages[..reserved] {
             self.deployment.release(index)?;
         }
@@ -155,12 +116,8 @@ impl Bench<'_, '_> {
     }
 }
 
-fn stolen(cpus: &[u32]) -> Vec<u64> {
-    giusto_measure::steal(cpus).map(|all| all.iter().map(|one| one.steal_ns).collect()).unwrap_or_default()
-}
-
 fn disturbed(report: &PathReport, steal: Duration, slice: Duration) -> Option<Cause> {
-    if steal > Duration::from_ns(slice.ns() / LOST_LIMIT).max(giusto_measure::steal_clock()) {
+    if is_stolen(steal, slice) {
         return Some(Cause::Stolen(steal));
     }
     let late = |job: &JobRecord| job.release.since(job.due).unwrap_or_default();
@@ -175,9 +132,5 @@ fn disturbed(report: &PathReport, steal: Duration, slice: Duration) -> Option<Ca
 
 /// At least `least`, with enough messages.
 fn length(path: &Path, least: Duration) -> Duration {
-    let rate = match path.source {
-        PathSource::Poisson(rate) => rate.per_ns(),
-        PathSource::Periodic { period, burst, .. } => f64::from(burst) / period.ns().max(1) as f64,
-    };
-    least.max(Duration::from_ns((MESSAGES / rate) as u64).min(LONGEST))
+    least.max(Duration::from_ns((MESSAGES / path.source.per_ns()) as u64).min(LONGEST))
 }

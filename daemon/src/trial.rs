@@ -3,32 +3,14 @@
 //! cpuset, under one load (docs/decisions/0001, 0021). Slices are added until the verdict is clear or the time is over.
 
 use crate::deployment::Deployment;
+use crate::slices::{
+    is_stolen, stolen, stolen_since, Arm, Cause, Made, Options, Talk, Trial, GENERATOR_PRIORITY, LATE_LIMIT,
+    LOST_LIMIT, NO_PLAN_EVERY,
+};
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan};
 use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, Promise, ServicePlan};
 use std::time::Instant;
-
-/// How a service gets its processor time in one slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arm {
-    /// Nothing else wants the core.
-    Whole,
-    /// The kernel's default beside the competitors.
-    NoPlan,
-    /// The plan's reservation beside the competitors.
-    Giusto,
-}
-
-impl Arm {
-    /// For file names and progress.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arm::Whole => "whole",
-            Arm::NoPlan => "no-plan",
-            Arm::Giusto => "giusto",
-        }
-    }
-}
 
 /// One slice of one arm.
 #[derive(Debug)]
@@ -59,81 +41,9 @@ pub struct Slice {
     pub windows: Vec<[u64; 2]>,
 }
 
-/// A slice that was removed, as it measured the machine and not the service.
-#[derive(Clone, Debug)]
-pub struct Removed {
-    /// Which arm.
-    pub arm: Arm,
-    /// Which cycle, from 1.
-    pub cycle: u32,
-    /// Why.
-    pub cause: Cause,
-}
-
-/// What the machine did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The hypervisor took this much of one core.
-    Stolen(Duration),
-    /// The service's core stood still for so long, which the hypervisor's clock does not show.
-    Stopped(Duration),
-    /// The load generator waited this long for its processor.
-    Waited(Duration),
-    /// The load generator was this late (99th percentile).
-    Late(Duration),
-    /// The load generator stalled.
-    Stalled(Lateness),
-}
-
-impl std::fmt::Display for Cause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Cause::Stolen(time) => write!(f, "{time} stolen by the hypervisor"),
-            Cause::Stopped(time) => write!(f, "its core stood still for {time}"),
-            Cause::Waited(time) => write!(f, "the load generator waited {time} for its processor"),
-            Cause::Late(time) => write!(f, "the load generator was {time} late (99th percentile)"),
-            Cause::Stalled(lateness) => write!(f, "the load generator stalled: {lateness}"),
-        }
-    }
-}
-
-/// All slices of one service.
-#[derive(Debug)]
-pub struct Trial {
-    /// The service.
-    pub service: String,
-    /// Slices that count, in the order in which they were made.
-    pub slices: Vec<Slice>,
-    /// Slices that were removed.
-    pub removed: Vec<Removed>,
-    /// Part of the measured time that the hypervisor took from one of the two cores, removed slices included.
-    pub stolen: Bandwidth,
-    /// Length of a slice.
-    pub slice: Duration,
-}
-
-/// How long.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Least length of a slice; longer where the server's period or the rate of requests asks for it.
-    pub slice: Duration,
-    /// Most time for one service.
-    pub at_most: Duration,
-    /// Seed of keys and values.
-    pub seed: u64,
-}
-
-/// A slice counts only if at most this part of it was stolen or waited for, one in. What is stolen the kernel counts in
-/// ticks: one
-/// tick a core may be of long ago.
-pub(crate) const LOST_LIMIT: u64 = 100;
 /// ... and its core stood still for at most this part of it, one in, as far as that can be told: to the millisecond. 2 ms of
 /// 500 move the mean response by 5 us here.
 const STOPPED_LIMIT: u64 = 250;
-/// ... and the generator was late by at most this in 99 % of the jobs, which also tells one that is always late.
-pub(crate) const LATE_LIMIT: Duration = Duration::from_ms(1);
-/// Tries for a slice that counts.
-pub(crate) const TRIES: u32 = 4;
 /// A slice holds at least so many periods of the server, and so many requests ...
 const PERIODS: u64 = 10;
 const REQUESTS: f64 = 300.0;
@@ -141,31 +51,6 @@ const REQUESTS: f64 = 300.0;
 const LONGEST: Duration = Duration::from_secs(5);
 /// Requests before a slice that are not recorded: at least this long, and two periods of the server.
 const WARM_UP: Duration = Duration::from_ms(100);
-/// Without a plan is measured in one cycle of so many: that is for show, and takes long, as requests pile up.
-pub(crate) const NO_PLAN_EVERY: u32 = 4;
-/// The generator's real-time priority, on a core of its own.
-pub(crate) const GENERATOR_PRIORITY: u8 = 50;
-
-/// What the caller says of the slices so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The verdict is clear.
-    Enough,
-    /// It is not, and why.
-    More(String),
-}
-
-/// What a trial of an `S` asks and tells its caller.
-pub struct Talk<'a, S, T> {
-    /// Whether it was told to stop; asked ten times a second.
-    pub stop: &'a dyn Fn() -> bool,
-    /// Progress.
-    pub say: &'a mut dyn FnMut(String),
-    /// Whether the slices so far are enough; asked a few times in all, so that looking again and again does not make chance a
-    /// verdict.
-    pub judge: &'a mut dyn FnMut(&S, &T) -> Next,
-}
-
 /// Runs the trial of every service that is promised as-if-alone or percentiles, one after another; percentiles are judged by
 /// themselves, so that no slice on a whole core is needed.
 pub fn trial(
@@ -173,8 +58,8 @@ pub fn trial(
     plan: &Plan,
     cores: &[u32],
     options: Options,
-    talk: &mut Talk<ServicePlan, Trial>,
-) -> Result<Vec<Trial>, Error> {
+    talk: &mut Talk<ServicePlan, Slice>,
+) -> Result<Vec<Trial<Slice>>, Error> {
     let mut trials = Vec::new();
     for (index, service, load) in loads(plan)? {
         let mut bench = Bench::new(deployment, index, service, load, cores, options)?;
@@ -238,48 +123,15 @@ impl<'s, 'a> Bench<'s, 'a> {
         Ok(Bench { deployment, index, service, load, generator, options, awake: giusto_measure::stay_awake().ok() })
     }
 
-    fn run(&mut self, talk: &mut Talk<ServicePlan, Trial>) -> Result<Trial, Error> {
-        let begin = Instant::now();
-        let mut trial = Trial {
-            service: self.service.name.clone(),
-            slices: Vec::new(),
-            removed: Vec::new(),
-            stolen: Bandwidth::ZERO,
-            slice: self.options.slice,
+    fn run(&mut self, talk: &mut Talk<ServicePlan, Slice>) -> Result<Trial<Slice>, Error> {
+        let (service, stop, Options { slice, at_most, seed: mut random }) = (self.service, talk.stop, self.options);
+        let mut once = |arm, cycle| {
+            let slice = self.once(arm, cycle, stop)?;
+            Ok(Made { steal: slice.steal, lasted: slice.lasted, void: self.disturbed(&slice), slice })
         };
-        let (mut random, mut lost, mut measured) = (self.options.seed, 0, 0);
-        let at_most = self.options.at_most.ns();
-        let over = || begin.elapsed().as_nanos() >= u128::from(at_most);
-        let mut look = giusto_verify::MIN_CYCLES as u32;
-        for cycle in 1.. {
-            for arm in arms(self.service, cycle, &mut random) {
-                for _ in 0..TRIES {
-                    let slice = self.once(arm, cycle, talk.stop)?;
-                    (lost, measured) = (lost + slice.steal.ns(), measured + slice.lasted.ns());
-                    let Some(cause) = self.disturbed(&slice) else {
-                        trial.slices.push(slice);
-                        break;
-                    };
-                    trial.removed.push(Removed { arm, cycle, cause });
-                    if over() {
-                        break;
-                    }
-                }
-            }
-            trial.stolen = Bandwidth::new(lost, measured.max(1)).unwrap_or(Bandwidth::ZERO);
-            if over() {
-                break;
-            }
-            if cycle < look {
-                continue;
-            }
-            look = look + look.div_ceil(2);
-            match (talk.judge)(self.service, &trial) {
-                Next::Enough => break,
-                Next::More(why) => (talk.say)(format!("{}: {cycle} cycles of slices: {why}; goes on", trial.service)),
-            }
-        }
-        Ok(trial)
+        let look = giusto_verify::MIN_CYCLES as u32;
+        let mut all = |cycle| arms(service, cycle, &mut random);
+        Trial::new(&service.name, slice).run(service, at_most, look, talk, &mut all, &mut once)
     }
 
     fn once(&mut self, arm: Arm, cycle: u32, stop: &dyn Fn() -> bool) -> Result<Slice, Error> {
@@ -295,12 +147,9 @@ impl<'s, 'a> Bench<'s, 'a> {
             seed: self.options.seed.wrapping_add(u64::from(cycle)),
             generator: self.generator.clone(),
         };
-        let stolen = || -> Vec<u64> {
-            giusto_measure::steal(&cpus).map(|all| all.iter().map(|one| one.steal_ns).collect()).unwrap_or_default()
-        };
         let core = self.service.core;
         self.deployment.confine()?; // those that have come since
-        let before = (Instant::now(), stolen(), self.deployment.used_by_others(core));
+        let before = (Instant::now(), stolen(&cpus), self.deployment.used_by_others(core));
         let pids = self.deployment.processes(self.index);
         let drive = || {
             let holes = giusto_measure::Holes::watch(core).ok();
@@ -329,14 +178,14 @@ impl<'s, 'a> Bench<'s, 'a> {
             );
             return Err(Error::Service { name: self.service.name.clone(), what });
         }
-        let steal = stolen().iter().zip(&before.1).map(|(now, then)| now.saturating_sub(*then)).max().unwrap_or(0);
+        let steal = stolen_since(&cpus, &before.1);
         let used = |(pid, now): (u32, u64)| now.saturating_sub(before.2.get(&pid).copied().unwrap_or(0));
         let others = self.deployment.used_by_others(core).into_iter().map(used).sum();
         let lasted = Duration::from_ns(before.0.elapsed().as_nanos() as u64);
         let others = Bandwidth::new(others, lasted.ns()).unwrap_or(Bandwidth::ZERO);
         let (late, lateness) = (Duration::from_ns(report.lateness_ns[1]), report.lateness());
         let waited = Duration::from_ns(report.waited_ns.unwrap_or(0));
-        let (steal, windows) = (Duration::from_ns(steal), observed.windows());
+        let windows = observed.windows();
         Ok(Slice { arm, cycle, jobs: report.jobs, steal, late, lateness, waited, stopped, others, lasted, windows })
     }
 
@@ -354,15 +203,14 @@ impl<'s, 'a> Bench<'s, 'a> {
     }
 
     fn disturbed(&self, slice: &Slice) -> Option<Cause> {
-        let limit = Duration::from_ns(self.options.slice.ns() / LOST_LIMIT);
-        if slice.steal > limit.max(giusto_measure::steal_clock()) {
+        if is_stolen(slice.steal, self.options.slice) {
             return Some(Cause::Stolen(slice.steal));
         }
         let stopped = slice.stopped.unwrap_or_default();
         if stopped > Duration::from_ns(self.options.slice.ns() / STOPPED_LIMIT) {
             return Some(Cause::Stopped(stopped));
         }
-        if slice.waited > limit {
+        if slice.waited > Duration::from_ns(self.options.slice.ns() / LOST_LIMIT) {
             return Some(Cause::Waited(slice.waited));
         }
         if slice.late > LATE_LIMIT {

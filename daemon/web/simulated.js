@@ -162,10 +162,8 @@ export function show({ plan, conditions, services, paths, timeline: drawn }, say
       const row = services.find(other => other.is_planned && planned(other) === one);
       const server = one.server ? `${time(one.server.budget_ns)} every ${time(one.server.period_ns)}` : 'a whole core';
       const took = taken(one);
-      return [
-        `${nth}`,
-        [one.name, core(one), server, row?.scheduler ?? '–', took === undefined ? '–' : share(took), row?.unfinished ?? '–', 'simulated'],
-      ];
+      const got = took === undefined ? '–' : share(took);
+      return [`${nth}`, [one.name, core(one), server, row?.scheduler ?? '–', got, row?.unfinished ?? '–', 'simulated']];
     }),
   );
   document.querySelectorAll('#services th')[5].textContent = 'Unfinished';

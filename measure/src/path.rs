@@ -132,14 +132,15 @@ impl PathEnds {
         Ok(PathReport { jobs: run.jobs, lost, stages: run.stages })
     }
 
-    /// Waits until all lines of earlier runs have come back, or for so long: what is still on its way then counts as lost.
+    /// Waits until all lines of earlier runs have come back, or for so long, or until it is told to `stop`: what is still on its
+    /// way then counts as lost.
     ///
     /// # Errors
     /// A connection that is closed, something else than lines.
-    pub fn settle(&mut self, at_most: Duration) -> Result<(), Error> {
+    pub fn settle(&mut self, at_most: Duration, stop: &dyn Fn() -> bool) -> Result<(), Error> {
         let end = now() + at_most.ns();
         let mut none = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
-        while let Some((stream, unread)) = self.back.as_mut().filter(|_| self.out > 0 && now() < end) {
+        while let Some((stream, unread)) = self.back.as_mut().filter(|_| self.out > 0 && now() < end && !stop()) {
             let mut polls = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)];
             wait(&mut polls, end.min(now() + PROGRESS_NS))?;
             if !polls[0].revents().is_empty() {
@@ -283,7 +284,7 @@ mod tests {
         assert!(report.stages["second"].iter().all(|held| *held >= 2_000_000));
         assert_eq!(report.stages["second"].len() + 1, report.jobs.len());
         assert_eq!(ends.out, 1, "what was dropped");
-        ends.settle(Duration::from_ms(10)).unwrap();
+        ends.settle(Duration::from_ms(10), &|| false).unwrap();
         assert_eq!(ends.out, 0, "is not waited for again");
         // Over the same connections, and none of the first run's lines counts.
         let report = ends.drive(&LoadPlan { seed: 4, ..plan }, &mut |_| true).unwrap();

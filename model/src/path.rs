@@ -77,6 +77,16 @@ pub enum PathSource {
     },
 }
 
+impl PathSource {
+    /// Messages in a ns, in the long run.
+    pub fn per_ns(self) -> f64 {
+        match self {
+            PathSource::Poisson(rate) => rate.per_ns(),
+            PathSource::Periodic { period, burst, .. } => f64::from(burst) / period.ns().max(1) as f64,
+        }
+    }
+}
+
 impl fmt::Display for PathSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

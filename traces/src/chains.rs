@@ -35,8 +35,8 @@ pub struct Message {
 }
 
 impl Spans {
-    /// The chains, those with most messages first. Spans of clients and producers count as waiting, and a trace that has only such
-    /// ones is no message. O(n log n).
+    /// The chains, those with most messages first. Spans of clients and producers count as waiting, and a trace that has only
+    /// such ones is no message. O(n log n).
     pub fn chains(&self) -> Vec<Chain> {
         let mut traces: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
         self.all.iter().for_each(|span| traces.entry(&span.trace).or_default().push(span));
@@ -68,7 +68,7 @@ impl Spans {
 
 /// Services in the order in which they begin, the name of the first span, and the message.
 fn message<'a>(spans: &[&'a Span]) -> Option<(Vec<&'a str>, &'a str, Message)> {
-    let mut work: Vec<&&Span> = spans.iter().filter(|span| !span.waits).collect();
+    let mut work: Vec<&&Span> = spans.iter().filter(|span| !span.kind.waits()).collect();
     // A parent before its children, where both begin at once.
     work.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let first = work.first()?;

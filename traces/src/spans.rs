@@ -22,12 +22,67 @@ pub struct Span {
     pub pid: Option<u32>,
     /// What was done.
     pub name: String,
-    /// Whether the service waits for another one meanwhile, or hands something over: a client's or a producer's span.
-    pub waits: bool,
-    /// Since 1970, in ns.
+    /// In what part.
+    pub kind: SpanKind,
+    /// Since 1970, in ns; 0: it is not told.
     pub start: u64,
-    /// After `start`, or at it.
+    /// The same of its end.
     pub end: u64,
+}
+
+/// What part of an exchange a span is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Of none, or it does not say.
+    Internal,
+    /// It answers.
+    Server,
+    /// It asks, and waits.
+    Client,
+    /// It hands something over.
+    Producer,
+    /// It takes what was handed over.
+    Consumer,
+}
+
+impl SpanKind {
+    /// Whether it is a request of somebody else that is worked on.
+    pub fn serves(self) -> bool {
+        matches!(self, SpanKind::Server | SpanKind::Consumer)
+    }
+
+    /// Whether the work is done elsewhere meanwhile, or later.
+    pub fn waits(self) -> bool {
+        matches!(self, SpanKind::Client | SpanKind::Producer)
+    }
+
+    /// By its number or its name in OTLP.
+    fn of_otlp(value: &Value) -> SpanKind {
+        match (number(value), value.as_str()) {
+            (Some(2), _) | (_, Some("SPAN_KIND_SERVER")) => SpanKind::Server,
+            (Some(3), _) | (_, Some("SPAN_KIND_CLIENT")) => SpanKind::Client,
+            (Some(4), _) | (_, Some("SPAN_KIND_PRODUCER")) => SpanKind::Producer,
+            (Some(5), _) | (_, Some("SPAN_KIND_CONSUMER")) => SpanKind::Consumer,
+            _ => SpanKind::Internal,
+        }
+    }
+
+    fn of_jaeger(name: Option<&str>) -> SpanKind {
+        match name {
+            Some("server") => SpanKind::Server,
+            Some("client") => SpanKind::Client,
+            Some("producer") => SpanKind::Producer,
+            Some("consumer") => SpanKind::Consumer,
+            _ => SpanKind::Internal,
+        }
+    }
+}
+
+impl Span {
+    /// How long it took, in ns; `None`: it does not say, or ended before it began.
+    pub fn length(&self) -> Option<u64> {
+        self.end.checked_sub(self.start).filter(|_| self.start > 0)
+    }
 }
 
 /// Spans, and how many were left out as they do not say when, or end before they begin.
@@ -160,21 +215,31 @@ pub fn read_spans(from: &mut impl BufRead) -> Result<Spans, Error> {
     }
 }
 
+/// Reads the spans of one message of OTLP in JSON (`ExportTraceServiceRequest`), also those that do not say when they were.
+/// Errors: it is none. O(message).
+pub fn read_otlp(message: &[u8]) -> Result<Vec<Span>, String> {
+    if message.trim_ascii_start().first() != Some(&b'{') {
+        return Err("it is no JSON object".into()); // a list would be read as the fields of one
+    }
+    let read: Otlp = serde_json::from_slice(message).map_err(|why| why.to_string())?;
+    Ok(read.resource_spans.into_iter().flat_map(otlp).collect())
+}
+
 fn message(value: Value, found: &mut Spans) -> Result<(), String> {
     if value.get("resourceSpans").is_some() {
         let read: Otlp = serde_json::from_value(value).map_err(|why| why.to_string())?;
-        read.resource_spans.into_iter().for_each(|resource| otlp(resource, found));
+        read.resource_spans.into_iter().flat_map(otlp).for_each(|span| found.take(span));
         return Ok(());
     }
     let Some(data) = value.get("data").and_then(Value::as_array) else { return Err(EXPECTED.to_string()) };
     for trace in data {
         let read = Jaeger::deserialize(trace).map_err(|why| why.to_string())?;
-        read.spans.into_iter().for_each(|span| jaeger(span, &read.processes, found));
+        read.spans.into_iter().for_each(|span| found.take(jaeger(span, &read.processes)));
     }
     Ok(())
 }
 
-fn otlp(resource: Resource, found: &mut Spans) {
+fn otlp(resource: Resource) -> Vec<Span> {
     let told = |key: &str| {
         let attribute = resource.resource.attributes.iter().find(|one| one.key == key)?;
         attribute.value.as_object()?.values().next().cloned()
@@ -182,48 +247,43 @@ fn otlp(resource: Resource, found: &mut Spans) {
     let service = told("service.name").and_then(|name| Some(name.as_str()?.to_string()));
     let service = service.unwrap_or_else(|| "unnamed".into());
     let pid = told("process.pid").and_then(|pid| u32::try_from(number(&pid)?).ok());
-    for one in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-        let waits = matches!(number(&one.kind), Some(3 | 4))
-            || matches!(one.kind.as_str(), Some("SPAN_KIND_CLIENT" | "SPAN_KIND_PRODUCER"));
-        let (start, end) = (number(&one.start_time_unix_nano), number(&one.end_time_unix_nano));
-        found.take(start.zip(end), |(start, end)| Span {
-            trace: one.trace_id,
-            id: one.span_id,
-            parent: Some(one.parent_span_id).filter(|parent| !parent.trim_matches('0').is_empty()),
-            service: service.clone(),
-            pid,
-            name: one.name,
-            waits,
-            start,
-            end,
-        });
-    }
+    let span = |one: OtlpSpan| Span {
+        trace: one.trace_id,
+        id: one.span_id,
+        parent: Some(one.parent_span_id).filter(|parent| !parent.trim_matches('0').is_empty()),
+        service: service.clone(),
+        pid,
+        name: one.name,
+        kind: SpanKind::of_otlp(&one.kind),
+        start: number(&one.start_time_unix_nano).unwrap_or(0),
+        end: number(&one.end_time_unix_nano).unwrap_or(0),
+    };
+    resource.scope_spans.into_iter().flat_map(|scope| scope.spans).map(span).collect()
 }
 
-fn jaeger(one: JaegerSpan, processes: &BTreeMap<String, Process>, found: &mut Spans) {
+fn jaeger(one: JaegerSpan, processes: &BTreeMap<String, Process>) -> Span {
     let of = |tags: &[Tag], key: &str| tags.iter().find(|tag| tag.key == key).map(|tag| tag.value.clone());
     let process = processes.get(&one.process);
     let pid = process.and_then(|process| of(&process.tags, "process.pid").or_else(|| of(&process.tags, "pid")));
     let kind = of(&one.tags, "span.kind");
-    let times =
-        one.start.checked_mul(1000).zip(one.start.checked_add(one.duration).and_then(|end| end.checked_mul(1000)));
-    found.take(times.filter(|_| one.start > 0), |(start, end)| Span {
+    let ns = |us: u64| us.checked_mul(1000).unwrap_or(0);
+    Span {
         trace: one.trace,
         id: one.id,
         parent: one.references.into_iter().next().map(|reference| reference.id),
         service: process.map_or_else(|| "unnamed".into(), |process| process.service_name.clone()),
         pid: pid.and_then(|pid| u32::try_from(number(&pid)?).ok()),
         name: one.name,
-        waits: matches!(kind.as_ref().and_then(Value::as_str), Some("client" | "producer")),
-        start,
-        end,
-    });
+        kind: SpanKind::of_jaeger(kind.as_ref().and_then(Value::as_str)),
+        start: ns(one.start),
+        end: ns(one.start.saturating_add(one.duration)),
+    }
 }
 
 impl Spans {
-    fn take(&mut self, times: Option<(u64, u64)>, span: impl FnOnce((u64, u64)) -> Span) {
-        match times.filter(|(start, end)| *start > 0 && start <= end) {
-            Some(times) => self.all.push(span(times)),
+    fn take(&mut self, span: Span) {
+        match span.length() {
+            Some(_) => self.all.push(span),
             None => self.refused += 1,
         }
     }

@@ -65,9 +65,10 @@ pub(crate) enum Measure {
     /// logs of rt-app, and its configurations; spans of OpenTelemetry (OTLP in JSON) or Jaeger, from which it tells the chains of
     /// services that messages go through; what a file is, its content says. A job begins when the thread is woken and ends
     /// when it sleeps again; what began before the recording, goes on after it or lost an event is reported, not guessed.
-    #[command(
-        after_help = "Examples, of what perf script or rt-app has written:\n  giusto measure import trace.txt --thread control --out out/jobs.csv\n  giusto measure import rt-app.json > site.yaml\n  giusto measure import spans.json --as-site out/shop.yaml --promise p99=150ms"
-    )]
+    #[command(after_help = "Examples, of what perf script, rt-app or a collector has written:\n  \
+                      giusto measure import trace.txt --thread control --out out/jobs.csv\n  \
+                      giusto measure import rt-app.json > site.yaml\n  \
+                      giusto measure import spans.json --as-site out/shop.yaml --promise p99=150ms")]
     Import(ImportArgs),
 }
 

@@ -1,11 +1,10 @@
 //! Spans of OpenTelemetry in JSON or protobuf (OTLP 1.x, `ExportTraceServiceRequest`), as far as tells how long each took.
 
 use super::protobuf::{Fields, Value};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// `SPAN_KIND_SERVER` and `SPAN_KIND_CONSUMER`.
-const KINDS: [(u64, &str); 2] = [(2, "SPAN_KIND_SERVER"), (5, "SPAN_KIND_CONSUMER")];
+const SERVED: [u64; 2] = [2, 5];
 
 /// What a message says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,67 +19,13 @@ pub(super) struct Spans {
     pub(super) refused: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Message {
-    #[serde(default)]
-    resource_spans: Vec<Resource>,
-}
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource {
-    #[serde(default)]
-    scope_spans: Vec<Scope>,
-}
-#[derive(Deserialize)]
-struct Scope {
-    #[serde(default)]
-    spans: Vec<Span>,
-}
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Span {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    kind: Number,
-    #[serde(default)]
-    start_time_unix_nano: Number,
-    #[serde(default)]
-    end_time_unix_nano: Number,
-}
-
-/// 64 bits are texts in JSON, but some write them as numbers; an enumeration may be its name.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Whole(u64),
-    Text(String),
-}
-
-impl Default for Number {
-    fn default() -> Number {
-        Number::Whole(0)
-    }
-}
-
-impl Number {
-    fn ns(&self) -> Option<u64> {
-        match self {
-            Number::Whole(number) => Some(*number),
-            Number::Text(text) => text.parse().ok(),
-        }
-        .filter(|ns| *ns > 0)
-    }
-}
-
 impl Spans {
-    fn take(&mut self, counts: bool, times: Option<(u64, u64)>) {
+    fn take(&mut self, counts: bool, length: Option<u64>) {
         if !counts {
             self.others += 1;
             return;
         }
-        match times.and_then(|(start, end)| end.checked_sub(start)) {
+        match length {
             Some(ns) => {
                 *self.lengths.entry(giusto_measure::passive::rounded(ns)).or_default() += 1;
                 self.total_ns = self.total_ns.saturating_add(ns);
@@ -93,19 +38,9 @@ impl Spans {
 /// Reads a message in JSON; `name`: of the spans that count, else those of kind server or consumer. Errors: it is none.
 /// O(message).
 pub(super) fn read(message: &[u8], name: Option<&str>) -> Result<Spans, String> {
-    if message.trim_ascii_start().first() != Some(&b'{') {
-        return Err("it is no JSON object".into()); // a list would be read as the fields of one
-    }
-    let message: Message = serde_json::from_slice(message).map_err(|why| why.to_string())?;
     let mut told = Spans::default();
-    let scopes = message.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
-    for span in scopes.flat_map(|scope| scope.spans) {
-        let is_served = KINDS.iter().any(|(number, word)| match &span.kind {
-            Number::Whole(kind) => kind == number,
-            Number::Text(kind) => kind == word,
-        });
-        let counts = name.map_or(is_served, |name| name == span.name);
-        told.take(counts, span.start_time_unix_nano.ns().zip(span.end_time_unix_nano.ns()));
+    for span in giusto_traces::read_otlp(message)? {
+        told.take(name.map_or(span.kind.serves(), |name| name == span.name), span.length());
     }
     Ok(told)
 }
@@ -127,9 +62,8 @@ pub(super) fn read_protobuf(message: &[u8], name: Option<&str>) -> Result<Spans,
                         _ => {}
                     }
                 }
-                let is_served = KINDS.iter().any(|(number, _)| kind == *number);
-                let counts = name.map_or(is_served, |name| name.as_bytes() == own);
-                told.take(counts, (start > 0 && end > 0).then_some((start, end)));
+                let counts = name.map_or(SERVED.contains(&kind), |name| name.as_bytes() == own);
+                told.take(counts, end.checked_sub(start).filter(|_| start > 0));
             }
         }
     }

@@ -145,7 +145,7 @@ impl Ask {
 
 impl Search<'_> {
     fn loads(&self) -> Vec<f64> {
-        let often = self.rate();
+        let often = self.asked.source.per_ns();
         self.asked.stages.iter().map(|stage| often * stage.mean()).collect()
     }
 
@@ -223,13 +223,6 @@ impl Search<'_> {
     fn latest(&self) -> Duration {
         let points = self.asked.points.iter().map(|point| point.within);
         points.chain(self.asked.every).max().unwrap_or(Duration::ZERO)
-    }
-
-    fn rate(&self) -> f64 {
-        match self.asked.source {
-            PathSource::Poisson(rate) => rate.per_ns(),
-            PathSource::Periodic { period, burst, .. } => f64::from(burst) / period.ns() as f64,
-        }
     }
 
     fn cost(&self, servers: &[Interface]) -> f64 {
