@@ -80,7 +80,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         return import_spans::spans(args, &read_spans(&mut whole).map_err(broken)?);
     }
     let flags = [("--as-site", args.as_site.is_some()), ("--path", args.path.is_some())];
-    without(&name, "anything but spans of services", &flags)?;
+    without(&name, "a file without spans of services", &flags)?;
     if ["{", "/*", "//"].iter().any(|first| begins.starts_with(first)) {
         let flags =
             [("--thread", args.thread.is_some()), ("--out", args.out.is_some()), ("--profile", args.profile.is_some())];

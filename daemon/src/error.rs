@@ -62,6 +62,14 @@ pub enum Error {
         /// What about it.
         what: String,
     },
+    /// A path cannot be tried.
+    #[error("path '{name}': {what}")]
+    Path {
+        /// Which.
+        name: String,
+        /// Why, and what to do.
+        what: String,
+    },
     /// A file or a process could not be handled.
     #[error("cannot {doing}: {source}")]
     Io {

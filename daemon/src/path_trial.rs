@@ -25,6 +25,9 @@ pub struct PathSlice {
 /// A slice holds so many messages, but is no longer than that.
 const MESSAGES: f64 = 300.0;
 const LONGEST: Duration = Duration::from_secs(10);
+/// A slice counts if at most one part in so many of it was stolen: theft makes messages later, never earlier, and absolute times
+/// are judged.
+const STOLEN: u64 = 20;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// What is still on its way from another slice is waited for so long.
 const SETTLE: Duration = Duration::from_secs(20);
@@ -33,10 +36,10 @@ const LOOK: u32 = 2;
 
 /// The paths of a site that can be tried, each with where its messages go. Errors: one whose addresses are not known.
 pub fn path_loads(paths: &[Path]) -> Result<Vec<(&Path, PathLoad)>, Error> {
-    let load = |path: &Path| Error::Service {
+    let load = |path: &Path| Error::Path {
         name: path.name.clone(),
         what: "a trial needs to know where its messages go and come from: add load: {send: 127.0.0.1:7101, \
-               receive: 127.0.0.1:7100} to the path"
+               receive: 127.0.0.1:7100}"
             .into(),
     };
     paths.iter().map(|path| Ok((path, path.load.ok_or_else(|| load(path))?))).collect()
@@ -117,7 +120,7 @@ impl Bench<'_, '_> {
 }
 
 fn disturbed(report: &PathReport, steal: Duration, slice: Duration) -> Option<Cause> {
-    if is_stolen(steal, slice) {
+    if is_stolen(steal, slice, STOLEN) {
         return Some(Cause::Stolen(steal));
     }
     let late = |job: &JobRecord| job.release.since(job.due).unwrap_or_default();

@@ -218,7 +218,10 @@ impl Running {
         spawn(words, &self.process, log, &mut ready).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::Lacks {
                 what: format!("{}, which service '{}' starts", words[0], self.name),
-                how: format!("install it (on Debian: apt-get install {}) or give its full path", words[0]),
+                how: match words[0].contains('/') {
+                    true => "build or install it, or correct the path".into(),
+                    false => format!("install it (on Debian: apt-get install {}) or give its full path", words[0]),
+                },
             },
             _ => source.downcast().unwrap_or_else(|source| Error::Io {
                 doing: format!("start {}, which is service '{}'", words[0], self.name),

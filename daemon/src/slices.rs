@@ -198,7 +198,7 @@ pub(crate) fn stolen_since(cpus: &[u32], then: &[u64]) -> Duration {
     Duration::from_ns(lost.unwrap_or(0))
 }
 
-/// Of a slice that long too much was stolen.
-pub(crate) fn is_stolen(steal: Duration, slice: Duration) -> bool {
-    steal > Duration::from_ns(slice.ns() / LOST_LIMIT).max(giusto_measure::steal_clock())
+/// More than one in `parts` of a slice was stolen.
+pub(crate) fn is_stolen(steal: Duration, slice: Duration, parts: u64) -> bool {
+    steal > Duration::from_ns(slice.ns() / parts).max(giusto_measure::steal_clock())
 }

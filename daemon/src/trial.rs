@@ -203,7 +203,7 @@ impl<'s, 'a> Bench<'s, 'a> {
     }
 
     fn disturbed(&self, slice: &Slice) -> Option<Cause> {
-        if is_stolen(slice.steal, self.options.slice) {
+        if is_stolen(slice.steal, self.options.slice, LOST_LIMIT) {
             return Some(Cause::Stolen(slice.steal));
         }
         let stopped = slice.stopped.unwrap_or_default();

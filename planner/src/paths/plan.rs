@@ -159,9 +159,11 @@ impl Given<'_> {
         let mut reasons = vec![reason("messages", self.path.source, "from the site")];
         let all: f64 = servers.iter().zip(&asked.stages).map(|(one, ask)| ask.cost(*one)).sum();
         let all = Bandwidth::new((all * 1e6).round() as u64, 1_000_000).unwrap_or(Bandwidth::ONE);
-        let why =
-            "of a core for all stages together: periods and budgets that keep the promise, for which no change of one \
-                   period or of two budgets was found to be cheaper";
+        let searched = match asked.rounds {
+            0 => "found by exponentials, less what the laws say is too much: of so many paths no others are tried",
+            _ => "for which no change of one period or of two budgets was found to be cheaper",
+        };
+        let why = format!("of a core for all stages together: periods and budgets that keep the promise, {searched}");
         reasons.push(reason("bandwidth", share(all), why));
         if !asked.links.is_zero() {
             reasons.push(reason("links", time(asked.links), "at most, as the site says"));
