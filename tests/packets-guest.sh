@@ -3,8 +3,8 @@
 # their names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=$(cargo test --release --locked --quiet -p giusto-network --test real --no-run --message-format=json |
-	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+binary=$(cargo test --release --locked --quiet --workspace --test real --no-run --message-format=json |
+	grep '"manifest_path":"[^"]*/network/Cargo.toml"' | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
 tests/guest-kernel.sh
 modules=()
 for module in llc/llc 802/stp bridge/bridge; do

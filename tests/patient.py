@@ -1,5 +1,6 @@
-"""Tests of a machine that a hypervisor may take time from: one that fails meanwhile is tried again, twice at most. What fails
-each time that it took more than 5 % is skipped: on such a machine nothing can be told, and none of its promises is claimed.
+"""Tests of a machine that a hypervisor may take time from. What fails meanwhile is tried again, twice at most; what fails without
+that is tried once more, and told as FLAKY if it passes then: a fault of the test or of what it tests, to be found. What fails each
+time that a hypervisor took more than 5 % is skipped: on such a machine nothing can be told, and none of its promises is claimed.
 
     tests/patient.py             prints the time since boot, and what a hypervisor took of it
     tests/patient.py "BEFORE"    whether it took any since that was printed: exit 0; more than 5 %: exit 77; else 1
@@ -19,6 +20,32 @@ TOO_MUCH = 0.05  # of the time of all processors
 def stolen():
     """What a hypervisor took since boot, in seconds of one processor."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+class Patience:
+    """How often one thing is tried."""
+
+    def __init__(self):
+        self.losses, self.flaky = [], False
+        self.begin()
+
+    def begin(self):
+        self.begun, self.before = time.monotonic(), stolen()
+
+    def again(self):
+        """After a failure: why it is tried again, if it is."""
+        lost, passed = stolen() - self.before, time.monotonic() - self.begun
+        self.losses.append(lost / passed / os.cpu_count())
+        quiet = lost < SPOILT
+        if len(self.losses) == TRIES or quiet and self.flaky:
+            return None
+        self.flaky |= quiet
+        self.begin()
+        return "nothing was taken from this machine" if quiet else f"a hypervisor took {lost:.2f} s of {passed:.0f} s"
+
+    def nothing_told(self):
+        """After the last failure: whether too much was taken each time."""
+        return min(self.losses) > TOO_MUCH
 
 
 class Recorded(unittest.TestResult):
@@ -49,22 +76,22 @@ class Patient(unittest.TestCase):
         if result is None:
             return super().run(result)
         result.startTest(self)
-        losses = []
-        for left in reversed(range(TRIES)):
-            tried, begun, before = Recorded(), time.monotonic(), stolen()
+        patience = Patience()
+        while True:
+            tried = Recorded()
             super().run(tried)
-            lost, passed = stolen() - before, time.monotonic() - begun
-            losses.append(lost / passed / os.cpu_count())
-            if tried.wasSuccessful() or not left or lost < SPOILT:
+            if tried.wasSuccessful() or not (why := patience.again()):
                 break
-            print(f"{self.id()}: failed, but a hypervisor took {lost:.2f} s of {passed:.0f} s; once more:", flush=True)
+            print(f"{self.id()}: failed, and {why}; once more:", flush=True)
             for _, text in tried.failures + tried.errors:
-                print(text.strip().splitlines()[-1])
-        if not tried.wasSuccessful() and min(losses) > TOO_MUCH:
-            shown = ", ".join(f"{loss:.0%}" for loss in losses)
+                print("\n".join(text.strip().splitlines()[-5:]))
+        if not tried.wasSuccessful() and patience.nothing_told():
+            shown = ", ".join(f"{loss:.0%}" for loss in patience.losses)
             why = f"it failed, and a hypervisor took {shown} of this machine: cannot tell; run it on a quieter one"
             result.addSkip(self, why)
         else:
+            if tried.wasSuccessful() and patience.flaky:
+                print(f"FLAKY {self.id()}", flush=True)
             tried.replay(result)
         result.stopTest(self)
         return result

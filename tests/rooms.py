@@ -6,7 +6,7 @@
     tests/rooms.py computing       all others, and the examples in the documentation
 
 Where this is root: compute's `real` and the daemon's `kinds` take the last core, one after the other. All are built at once:
-features are the same whatever is run. What fails while a hypervisor takes some of the time is run again (patient.py).
+features are the same whatever is run. What fails is run again as patient.py says.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from patient import SPOILT, TOO_MUCH, TRIES, stolen
+from patient import Patience
 
 ROOT = Path(__file__).resolve().parent.parent
 MACHINE = {"agent", "cgroup", "compute", "daemon", "measure", "network"}
@@ -36,22 +36,24 @@ def programs():
 
 
 def run(folder, program):
-    """The exit code of a test program; what of it may have been spoilt is run again. 77: each time too much: it cannot tell."""
-    only, losses = [], []
-    for left in reversed(range(TRIES)):
-        begun, before = time.monotonic(), stolen()
+    """The exit code of a test program; what of it failed is run again with patience. 77: each time too much was taken: it cannot tell."""
+    only, patience = [], Patience()
+    while True:
         done = subprocess.Popen([program, "--quiet", *only], cwd=folder, stdout=subprocess.PIPE, text=True)
         said = ""
         for line in done.stdout:
             print(line, end="", flush=True)
             said += line
-        lost, took = stolen() - before, time.monotonic() - begun
-        losses.append(lost / took / os.cpu_count())
+        if done.wait() == 0:
+            if patience.flaky:
+                print(f"FLAKY {folder.name}: {'; '.join(failed)}", flush=True)
+            return 0
         parts = re.findall(r"^[a-z]+: (.*) \.\.\. FAILED", said, re.M)  # of a harness of its own
         failed = parts or re.findall(r"^    (\S+)$", said.rsplit("\nfailures:\n", 1)[-1], re.M)
-        if done.wait() == 0 or not left or not failed or lost < SPOILT:
-            return 77 if done.returncode and min(losses) > TOO_MUCH else done.returncode
-        print(f"a hypervisor took {lost:.2f} s of {took:.0f} s; once more: {'; '.join(failed)}", flush=True)
+        why = patience.again()
+        if not failed or not why:
+            return 77 if patience.nothing_told() else done.returncode
+        print(f"{why}; once more: {'; '.join(failed)}", flush=True)
         only = failed if parts else ["--exact", *failed]
 
 
