@@ -167,6 +167,12 @@ fn random(rng: &mut StdRng, seen: &mut BTreeMap<&'static str, u32>) -> Net {
                 let rate = Rate::of((count / load * 1e15) as u64, Duration::from_ns(1_000_000_000_000_000)).unwrap();
                 Stage::Bucket(Bucket { rate, depth: Tokens::whole(rng.random_range(1..6)) })
             }
+            1 if rng.random_bool(0.5) => {
+                *seen.entry("measured").or_default() += 1;
+                let (least, most) = (rng.random_range(0.1..1.0), rng.random_range(1.0..5.0));
+                let often = rng.random_range(0.8..0.999);
+                Stage::Measured(vec![(ns(means[stage] * least), often), (ns(means[stage] * most), 1.0 - often)])
+            }
             1 => {
                 *seen.entry("bounded").or_default() += 1;
                 Stage::Bounded(ns(means[stage] * rng.random_range(0.5..5.0)))
@@ -264,6 +270,7 @@ fn no_path_is_above_its_bound() {
         "in company",
         "bucket",
         "bounded",
+        "measured",
         "fresh",
         "from elsewhere",
         "goes on",

@@ -124,11 +124,11 @@ fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<Exit
 pub(crate) fn spent(path: &Path, reports: &[&PathReport]) -> String {
     let whole: Vec<u64> =
         reports.iter().flat_map(|report| report.jobs.iter().filter_map(JobRecord::response_ns)).collect();
-    let at = |name: &String| -> Vec<u64> {
+    let at = |name: &str| -> Vec<u64> {
         reports.iter().filter_map(|report| report.stages.get(name)).flatten().copied().collect()
     };
     let mut rows = vec![("all of it", quantiles(&whole))];
-    rows.extend(path.through.iter().map(|name| (name.as_str(), quantiles(&at(name)))));
+    rows.extend(path.services().map(|name| (name, quantiles(&at(name)))));
     let told: Vec<(&str, &[u64; 4])> = rows.iter().filter(|(_, all)| all[3] > 0).map(|(n, all)| (*n, all)).collect();
     spread(&told)
 }

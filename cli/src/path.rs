@@ -1,8 +1,7 @@
 //! `giusto analyze path`.
 
-use crate::args::PathArgs;
+use crate::args::{shares, PathArgs};
 use crate::failure::Failure;
-use crate::response::shares;
 use crate::table::{json, print, say, table};
 use giusto_analysis::path::{bound, every, within, Arrival, Bound, Every, Flow, Net, PathError, Source, Stage, Visit};
 use giusto_analysis::Error;
@@ -145,9 +144,12 @@ fn told(args: &PathArgs, net: &Net, found: &Bound) -> Result<(), Failure> {
     for (number, place) in args.stage.iter().enumerate() {
         let mut row = vec![(number + 1).to_string(), place.text.clone()];
         match (found.parts.iter().find(|part| part.stage == number), &net.stages[number]) {
-            (Some(part), _) => row.extend([
+            (Some(part), stage) => row.extend([
                 format!("{:.3}", part.within),
-                format!("{:.1} %", 100.0 * part.load),
+                match stage {
+                    Stage::Measured(_) => "measured".into(),
+                    _ => format!("{:.1} %", 100.0 * part.load),
+                },
                 format!("{:.1} %", 100.0 * (part.stretch - 1.0)),
                 format!("{:.4} %", 100.0 * part.term),
             ]),

@@ -164,12 +164,13 @@ fn told(
 fn broken<'a>(planned: &'a PathPlan, slices: &[&PathSlice]) -> Option<String> {
     let point = planned.points.first()?;
     let stage = |(stage, part): (&'a PathStage, &'a PathPart)| {
-        let times = slices.iter().filter_map(|slice| slice.report.stages.get(&stage.service)).flatten();
+        let service = stage.service()?;
+        let times = slices.iter().filter_map(|slice| slice.report.stages.get(service)).flatten();
         let mut times: Vec<u64> = times.copied().collect();
         times.sort_unstable();
         let place = (point.percentile.percent() / 100.0 * times.len() as f64).ceil() as usize;
         let took = *times.get(place.checked_sub(1)?)?;
-        Some((took as f64 / part.within.ns() as f64, &stage.service, took, part.within))
+        Some((took as f64 / part.within.ns() as f64, service, took, part.within))
     };
     let all = planned.through.iter().zip(&point.parts).filter_map(stage);
     let (_, service, took, within) = all.max_by(|one, other| one.0.total_cmp(&other.0))?;
@@ -190,7 +191,7 @@ fn save(trial: &Trial<PathSlice>, files: &Files) -> Result<(), Failure> {
 /// How it was obtained.
 fn how(args: &RunArgs, planned: &PathPlan, trial: &Trial<PathSlice>) -> Vec<(String, String)> {
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
-    let stages: Vec<&str> = planned.through.iter().map(|stage| stage.service.as_str()).collect();
+    let stages: Vec<String> = planned.through.iter().map(PathStage::to_string).collect();
     let mut lines = vec![
         line("path", format!("{} through {}", planned.source, stages.join(", "))),
         line("slices", format!("{cycles} cycles, {:.0} a slice, seed {}", trial.slice, args.seed)),

@@ -1,11 +1,11 @@
 //! Paths in words and in JSON.
 
-use giusto_model::{Duration, Path, PathPlan, Percentile, Site};
+use giusto_model::{Duration, Path, PathPlan, PathStage, Percentile, Site, Through};
 use serde_json::{json, Value};
 
 /// `path braking: camera, controller: p99 ≤ 22.1 ms proven (p99 ≤ 30 ms promised); 'giusto explain braking' tells the stages`
 pub(crate) fn planned(path: &PathPlan) -> String {
-    let through: Vec<&str> = path.through.iter().map(|stage| stage.service.as_str()).collect();
+    let through: Vec<String> = path.through.iter().map(PathStage::to_string).collect();
     let points = |time: &dyn Fn(&giusto_model::PathPoint) -> Duration| {
         let points = path.points.iter().map(|point| at_most(Some(point.percentile), time(point)));
         points.collect::<Vec<_>>()
@@ -40,7 +40,12 @@ pub(crate) fn of_site(site: &Site) -> Vec<String> {
 fn of_path(path: &Path) -> String {
     let points = path.points.iter().map(|point| at_most(Some(point.percentile), point.within));
     let all: Vec<String> = points.chain(path.every.map(|every| at_most(None, every))).collect();
-    format!("path {}: {} through {}; {}", path.name, path.source, path.through.join(", "), all.join(", "))
+    format!("path {}: {} through {}; {}", path.name, path.source, words(&path.through), all.join(", "))
+}
+
+/// `camera, topic alarms, controller`
+pub(crate) fn words(through: &[Through]) -> String {
+    through.iter().map(Through::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The same for programs.

@@ -1,6 +1,6 @@
 //! `giusto analyze response` and `giusto analyze slo`.
 
-use crate::args::{RandomArgs, RequestArgs, Serving, SloArgs};
+use crate::args::{shares, RandomArgs, RequestArgs, Serving, SloArgs};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
 use giusto_analysis::response::{line, pareto, response as analyse, slo as search, Line};
@@ -244,14 +244,6 @@ pub(crate) fn slo(args: &SloArgs) -> Result<ExitCode, Failure> {
     print(&table(&rows, 0))?;
     say!("* nothing else here has both less bandwidth and a shorter hold (2B, what others may have to wait)");
     Ok(ExitCode::SUCCESS)
-}
-
-/// The shares of those that have none written: what is left, evenly.
-pub(crate) fn shares<T: Copy>(values: &[(T, Option<Bandwidth>)]) -> Vec<(T, f64)> {
-    let written: f64 = values.iter().filter_map(|(_, share)| *share).map(Bandwidth::as_f64).sum();
-    let open = values.iter().filter(|(_, share)| share.is_none()).count();
-    let rest = (1.0 - written) / open.max(1) as f64;
-    values.iter().map(|(value, share)| (*value, share.map_or(rest, Bandwidth::as_f64))).collect()
 }
 
 pub(crate) fn question(args: &RequestArgs, budget: Duration, period: Duration) -> Result<Question, Failure> {

@@ -40,7 +40,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         Some(name) => {
             let mut own = whole.on(name).unwrap_or(whole);
             // Of a path that goes on elsewhere, only all of it can be played.
-            own.paths.retain(|path| path.through.iter().all(|stage| stage.on == *name));
+            own.paths.retain(|path| path.through.iter().all(|stage| stage.on() == name));
             (own, format!("host {name}"))
         }
     };
@@ -187,7 +187,7 @@ fn of_path(
     let message = |one: &ServicePlan| {
         let period = one.server.period;
         // What is drawn as its deadline at a stage is the time that is planned for it there.
-        let nth = path.through.iter().position(|stage| stage.service == one.name).unwrap_or(0);
+        let nth = path.through.iter().position(|stage| stage.service() == Some(&one.name)).unwrap_or(0);
         let of_point = path.points.last().and_then(|point| Some(point.parts.get(nth)?.within));
         let of_every = path.every.as_ref().and_then(|every| every.parts.get(nth).copied());
         let deadline = of_point.or(of_every).unwrap_or(period);

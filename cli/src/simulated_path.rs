@@ -59,7 +59,7 @@ impl PathRow {
             runs[1..].iter().for_each(|run| all.merge(&of(run)));
             all
         };
-        let stage = |(nth, stage): (usize, &PathStage)| (stage.service.clone(), pooled(&|run| run.stages[nth].clone()));
+        let stage = |(nth, stage): (usize, &PathStage)| (stage.to_string(), pooled(&|run| run.stages[nth].clone()));
         let stages: Vec<(String, Stats)> = path.through.iter().enumerate().map(stage).collect();
         Ok(PathRow {
             path: path.name.clone(),

@@ -57,7 +57,7 @@ pub fn try_path(
     options: Options,
     talk: &mut Talk<Path, PathSlice>,
 ) -> Result<Trial<PathSlice>, Error> {
-    let is_stage = |name: &String| path.through.contains(name);
+    let is_stage = |name: &String| path.services().any(|stage| stage == name);
     let stages: Vec<usize> = (0..plan.services.len()).filter(|index| is_stage(&plan.services[*index].name)).collect();
     let mut cpus: Vec<u32> = stages.iter().map(|index| plan.services[*index].core).collect();
     // A core that no stage uses, if there is one.

@@ -67,7 +67,10 @@ pub use modes::{
 pub use network::{HostNetwork, NetworkPlan, PacketBucket, PacketClass, PacketUnit, Uplink, UplinkPlan, Vif, VifPlan};
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use observe::{Exporter, Observe, Reported};
-pub use path::{Link, Path, PathEvery, PathLoad, PathPart, PathPlan, PathPoint, PathSource, PathStage, Paths};
+pub use path::{
+    BrokerStage, Link, Path, PathEvery, PathLoad, PathPart, PathPlan, PathPoint, PathSource, PathStage, Paths,
+    ServiceStage, Through, TokensStage,
+};
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan, PLAN_VERSION};
 pub use process::{Limit, Process, Restart};

@@ -1,6 +1,6 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
-use crate::{Duration, Percentile, Rate, Reason, Within};
+use crate::{Bucket, Duration, Percentile, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub struct Paths {
 impl Paths {
     /// Those that go through this service.
     pub fn through<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a Path> + 'a {
-        self.all.iter().filter(move |path| path.through.iter().any(|stage| stage == service))
+        self.all.iter().filter(move |path| path.services().any(|stage| stage == service))
     }
 }
 
@@ -32,21 +32,58 @@ pub struct Link {
     pub worst: Duration,
 }
 
-/// A chain of services with a promise on the time from a message's arrival at the first to its end at the last.
+/// A chain of services and topics with a promise on the time from a message's arrival at the first to its end at the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Its name.
     pub name: String,
     /// How messages come to its first stage.
     pub source: PathSource,
-    /// The services that they go through, one after the other; at least one, each once.
-    pub through: Vec<String>,
+    /// What they go through, one after the other; at least one service, each once.
+    pub through: Vec<Through>,
     /// Percentiles that were promised, ascending in both; empty: only `every`. Not with a periodic source.
     pub points: Vec<Within>,
     /// No message may take longer. Not with a Poisson source.
     pub every: Option<Duration>,
     /// Where a measurement sends and receives its messages.
     pub load: Option<PathLoad>,
+}
+
+impl Path {
+    /// The services that it goes through, in order.
+    pub fn services(&self) -> impl Iterator<Item = &str> {
+        self.through.iter().filter_map(|through| match through {
+            Through::Service(name) => Some(name.as_str()),
+            Through::Topic(_) => None,
+        })
+    }
+
+    /// The topics that it goes through, in order.
+    pub fn topics(&self) -> impl Iterator<Item = &str> {
+        self.through.iter().filter_map(|through| match through {
+            Through::Topic(name) => Some(name.as_str()),
+            Through::Service(_) => None,
+        })
+    }
+}
+
+/// What messages of a path go through. In JSON as in a site: `{"service": "camera"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Through {
+    /// A service without a promise of its own.
+    Service(String),
+    /// A topic: the bucket of its broker, and the broker.
+    Topic(String),
+}
+
+impl fmt::Display for Through {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Through::Service(name) => f.pad(name),
+            Through::Topic(name) => write!(f, "topic {name}"),
+        }
+    }
 }
 
 /// Where messages of a measurement go to and come from.
@@ -125,10 +162,22 @@ pub struct PathPlan {
     pub reasons: Vec<Reason>,
 }
 
-/// A stage of a path.
+/// A stage of a path. A topic is two: its bucket, and its broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PathStage {
+    /// A service on the share that was chosen for it.
+    Service(ServiceStage),
+    /// The bucket of a topic.
+    Tokens(TokensStage),
+    /// A topic's broker.
+    Broker(BrokerStage),
+}
+
+/// A service of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PathStage {
+pub struct ServiceStage {
     /// The service.
     pub service: String,
     /// Its host.
@@ -136,6 +185,88 @@ pub struct PathStage {
     /// The longest time over the link from the host of the stage before; not written where that is the same.
     #[serde(rename = "link_ns", default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Duration>,
+}
+
+/// Where messages of a path wait for tokens, with all others of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokensStage {
+    /// The topic.
+    pub tokens_of: String,
+    /// The host of its broker.
+    pub on: String,
+    /// As of a service.
+    #[serde(rename = "link_ns", default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Duration>,
+    /// The tokens that messages can count on.
+    pub bucket: Bucket,
+    /// Messages that come to the topic from elsewhere, at random; not written where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<Rate>,
+}
+
+/// What a broker takes of a message, as it was measured: not computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerStage {
+    /// The topic.
+    pub broker_of: String,
+    /// The host.
+    pub on: String,
+    /// Percentiles; ascending.
+    pub latency: Vec<Within>,
+    /// No message took longer.
+    #[serde(rename = "worst_ns")]
+    pub worst: Duration,
+}
+
+impl BrokerStage {
+    /// The slowest law with these percentiles: times with their probabilities.
+    pub fn times(&self) -> Vec<(Duration, f64)> {
+        let ends = self.latency.iter().map(|point| (point.within, point.percentile.percent() / 100.0));
+        let ends = ends.chain([(self.worst, 1.0)]);
+        let part =
+            |before: &mut f64, (time, below): (Duration, f64)| Some((time, below - std::mem::replace(before, below)));
+        ends.scan(0.0, part).collect()
+    }
+}
+
+impl PathStage {
+    /// Its host.
+    pub fn on(&self) -> &str {
+        match self {
+            PathStage::Service(stage) => &stage.on,
+            PathStage::Tokens(stage) => &stage.on,
+            PathStage::Broker(stage) => &stage.on,
+        }
+    }
+
+    /// The longest time over the link from the host of the stage before.
+    pub fn link(&self) -> Option<Duration> {
+        match self {
+            PathStage::Service(stage) => stage.link,
+            PathStage::Tokens(stage) => stage.link,
+            PathStage::Broker(_) => None,
+        }
+    }
+
+    /// The service, where it is one.
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            PathStage::Service(stage) => Some(&stage.service),
+            PathStage::Tokens(_) | PathStage::Broker(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for PathStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathStage::Service(stage) => f.pad(&stage.service),
+            PathStage::Tokens(stage) => f.pad(&format!("tokens of {}", stage.tokens_of)),
+            PathStage::Broker(stage) => f.pad(&format!("broker of {}", stage.broker_of)),
+        }
+    }
 }
 
 /// A percentile of a path: for times `d` and growths `x` of its stages, no more messages are late than the sum of what is late

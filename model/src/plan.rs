@@ -66,7 +66,7 @@ impl Plan {
             paths: self
                 .paths
                 .iter()
-                .filter(|path| path.through.iter().any(|stage| stage.on == name))
+                .filter(|path| path.through.iter().any(|stage| stage.on() == name))
                 .cloned()
                 .collect(),
             network: self.network.iter().filter(|network| network.on == name).cloned().collect(),

@@ -37,6 +37,13 @@ impl Rate {
         let sum = Ratio::new(a.checked_mul(d)?.checked_add(c.checked_mul(b)?)?, b.checked_mul(d)?);
         Some(Rate(Ratio::new_raw(u64::try_from(*sum.numer()).ok()?, u64::try_from(*sum.denom()).ok()?)))
     }
+    /// What is left without `other`; `None` beyond 64 bits, and where that is more.
+    pub fn minus(self, other: Rate) -> Option<Rate> {
+        let parts = |rate: Rate| (u128::from(*rate.0.numer()), u128::from(*rate.0.denom()));
+        let ((a, b), (c, d)) = (parts(self), parts(other));
+        let left = Ratio::new(a.checked_mul(d)?.checked_sub(c.checked_mul(b)?)?, b.checked_mul(d)?);
+        Some(Rate(Ratio::new_raw(u64::try_from(*left.numer()).ok()?, u64::try_from(*left.denom()).ok()?)))
+    }
     /// Events and the ns in which they come, in lowest terms.
     pub fn fraction(self) -> (u64, u64) {
         (*self.0.numer(), *self.0.denom())

@@ -1,11 +1,11 @@
 //! A topic of messages: who publishes how much, what was promised, and what is known of its brokers.
 
-use crate::{Arrivals, Rate, Reason, Tokens, Within};
+use crate::{Arrivals, Duration, Rate, Reason, Tokens, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A token bucket, or an equal share of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
     /// r
@@ -106,6 +106,9 @@ pub struct BrokerTimes {
     pub capacity: Rate,
     /// From being sent to being received, with so many messages; ascending, at least one.
     pub latency: Vec<Within>,
+    /// No message took longer; `None`: not known.
+    #[serde(rename = "worst_ns", default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Duration>,
 }
 
 /// What was decided for a topic.

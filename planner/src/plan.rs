@@ -126,7 +126,7 @@ fn with(
     })?;
     let paths = paths
         .iter()
-        .filter(|path| only.is_none_or(|only| path.through.iter().any(|stage| stage.on == site.hosts[only].name)));
+        .filter(|path| only.is_none_or(|only| path.through.iter().any(|stage| stage.on() == site.hosts[only].name)));
     let paths = paths.cloned().collect();
     let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
     let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{as_if_alone, plan, sites};
-use giusto_model::{Certificate, Duration, Link, Path, PathSource, Plan, Promise, Service, ServiceTime, Site, Within};
+use giusto_model::{
+    Certificate, Duration, Link, Path, PathSource, Plan, Promise, Service, ServiceTime, Site, Through, Within,
+};
 use giusto_planner::{Facts, Refusal};
 use giusto_simulator::{play_path, PlayedPath, Unobserved};
 use rand::rngs::StdRng;
@@ -38,7 +40,14 @@ fn apart(rng: &mut StdRng) -> Site {
         PathSource::Poisson(_) => (vec![Within { percentile: "p99".parse().unwrap(), within: long }], None),
         PathSource::Periodic { .. } => (Vec::new(), Some(long)),
     };
-    site.paths.all = vec![Path { name: "path".into(), source, through: names, points, every, load: None }];
+    site.paths.all = vec![Path {
+        name: "path".into(),
+        source,
+        through: names.into_iter().map(Through::Service).collect(),
+        points,
+        every,
+        load: None,
+    }];
     site
 }
 
@@ -70,13 +79,13 @@ fn by_oracle(plan: &Plan, played: &PlayedPath) -> Vec<u64> {
     let path = &plan.paths[0];
     let mut times: Vec<u64> = played.messages.iter().map(|message| message.release.ns()).collect();
     for stage in &path.through {
-        let entry = plan.services.iter().find(|entry| entry.name == stage.service).unwrap();
+        let entry = plan.services.iter().find(|entry| Some(entry.name.as_str()) == stage.service()).unwrap();
         let (Promise::Stage { service, .. }, Certificate::Stage { budget, latency }) =
             (&entry.promise, &entry.certificate)
         else {
             panic!("{entry:?}")
         };
-        let came: Vec<u64> = times.iter().map(|at| at + stage.link.map_or(0, |link| link.ns())).collect();
+        let came: Vec<u64> = times.iter().map(|at| at + stage.link().map_or(0, |link| link.ns())).collect();
         let done = ends(&came, service.samples()[0], budget.ns(), entry.server.period.ns());
         times = done.into_iter().map(|at| at + latency.ns()).collect();
     }

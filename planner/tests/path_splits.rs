@@ -5,7 +5,9 @@ mod common;
 
 use common::{as_if_alone, plan, sites};
 use giusto_analysis::response::{Class, Server, Share, Tail};
-use giusto_model::{Certificate, Duration, Path, PathSource, Plan, Promise, Service, ServiceTime, Site, Within};
+use giusto_model::{
+    Certificate, Duration, Path, PathSource, Plan, Promise, Service, ServiceTime, Site, Through, Within,
+};
 use giusto_planner::{Facts, Refusal};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -49,7 +51,7 @@ fn site(chain: &Chain) -> Site {
         })
         .collect();
     let points = vec![Within { percentile: "p99".parse().unwrap(), within: Duration::from_ns(chain.within) }];
-    let through = services.iter().map(|service| service.name.clone()).collect();
+    let through = services.iter().map(|service| Through::Service(service.name.clone())).collect();
     site.services = services;
     let source = PathSource::Poisson(
         giusto_model::Rate::of((chain.rate * 1e15) as u64, Duration::from_ns(1_000_000_000_000_000)).unwrap(),

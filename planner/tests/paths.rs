@@ -4,7 +4,8 @@ mod common;
 
 use common::{as_if_alone, golden, leftovers, plan, sites, supply};
 use giusto_model::{
-    Certificate, Duration, Link, Path, PathPlan, PathSource, Paths, Plan, Promise, Service, ServiceTime, Site, Within,
+    Certificate, Duration, Link, Path, PathPlan, PathSource, PathStage, Paths, Plan, Promise, Service, ServiceStage,
+    ServiceTime, Site, Through, Within,
 };
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
 use giusto_verify::check_plan;
@@ -24,7 +25,7 @@ fn points(list: &[(&str, &str)]) -> Vec<Within> {
 }
 
 fn path(name: &str, source: PathSource, through: &[&str], promise: &[(&str, &str)]) -> Path {
-    let through = through.iter().map(|name| name.to_string()).collect();
+    let through = through.iter().map(|name| Through::Service(name.to_string())).collect();
     let every = promise.iter().find(|(what, _)| *what == "every").map(|(_, time)| ms(time));
     let points = points(&promise.iter().copied().filter(|(what, _)| *what != "every").collect::<Vec<_>>());
     Path { name: name.into(), source, through, points, every, load: None }
@@ -32,6 +33,13 @@ fn path(name: &str, source: PathSource, through: &[&str], promise: &[(&str, &str
 
 fn poisson(rate: &str) -> PathSource {
     PathSource::Poisson(rate.parse().unwrap())
+}
+
+fn served(path: &mut PathPlan, nth: usize) -> &mut ServiceStage {
+    match &mut path.through[nth] {
+        PathStage::Service(stage) => stage,
+        other => panic!("{other}"),
+    }
 }
 
 const THREE: [&str; 3] = ["camera", "controller", "actuator"];
@@ -112,7 +120,7 @@ fn over_a_link_its_time_is_part_of_the_promise() {
         |site: &Site, worst| Site { paths: Paths { links: vec![link(worst)], ..site.paths.clone() }, ..site.clone() };
     let near = told(&with(&site, "300us"));
     let far = told(&with(&site, "40ms"));
-    assert_eq!(only(&far).through[1].link, Some(ms("40ms")));
+    assert_eq!(only(&far).through[1].link(), Some(ms("40ms")));
     assert!(reserved(&far) > reserved(&near));
     // Each host has its part, which can be checked by itself.
     for host in ["edge-1", "edge-2"] {
@@ -260,9 +268,9 @@ fn a_plan_that_claims_too_much_is_broken() {
         ("growths", on_path(&|path| path.points[0].parts[2].growth_ppb = 1)),
         ("a part for each stage", on_path(&|path| path.points[0].parts.truncate(2))),
         ("a promise that goes", on_path(&|path| path.points.clear())),
-        ("the service of its stage", on_path(&|path| path.through[0].service = "batch".into())),
-        ("each service once", on_path(&|path| path.through[1].service = "camera".into())),
-        ("a link to", on_path(&|path| path.through[1].link = Some(ms("1ms")))),
+        ("the service of its stage", on_path(&|path| served(path, 0).service = "batch".into())),
+        ("each service and topic once", on_path(&|path| served(path, 1).service = "camera".into())),
+        ("a link to", on_path(&|path| served(path, 1).link = Some(ms("1ms")))),
         ("late at", on_path(&|path| path.source = poisson("100/s"))),
         ("a path through it", broken(&|plan| plan.paths.clear())),
         ("one path through", broken(&|plan| plan.paths.push(plan.paths[0].clone()))),

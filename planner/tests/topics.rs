@@ -34,7 +34,7 @@ fn alarms(brokers: u32) -> Topic {
 }
 
 fn measured(capacity: &str, latency: &[(&str, u64)]) -> Option<BrokerTimes> {
-    Some(BrokerTimes { capacity: rate(capacity), latency: points(latency) })
+    Some(BrokerTimes { capacity: rate(capacity), latency: points(latency), worst: None })
 }
 
 fn planned(topics: Vec<Topic>) -> Result<Plan, Box<TopicRefusal>> {

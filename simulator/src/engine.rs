@@ -1,9 +1,10 @@
 //! The event loop.
 
 use crate::guest::{Guests, Job, LONGEST};
+use crate::passage::Passage;
 use crate::scheduler::{Core, Scheduler};
 use crate::stats::Stats;
-use crate::system::{Error, System, To};
+use crate::system::{Error, Hop, System, To};
 use crate::trace::Observer;
 use giusto_model::{Duration, Instant, JobRecord};
 use std::cmp::Reverse;
@@ -94,8 +95,10 @@ struct Play<'a, S> {
     next_change: u64,
     /// By server: several virtual CPUs share its queue.
     shared: Vec<bool>,
-    /// By server and task, where a job that ends sends a message, and how long that takes; empty without any.
-    hops: Vec<Vec<Option<(To, u64)>>>,
+    /// By server and task, which hop the message of a job that ends takes; empty without any.
+    hops: Vec<Vec<Option<usize>>>,
+    /// By hop, what is between.
+    passages: Vec<Passage>,
 }
 
 impl<'a, S: Scheduler> Play<'a, S> {
@@ -115,6 +118,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
             next_change: 0,
             shared: system.servers.iter().map(|spec| spec.vcpus > 1).collect(),
             hops: Vec::new(),
+            passages: Vec::new(),
         };
         for (index, spec) in system.servers.iter().enumerate() {
             let guests = spec.workload.as_ref().map(|workload| Guests::new(workload, index, seed)).transpose()?;
@@ -131,11 +135,11 @@ impl<'a, S: Scheduler> Play<'a, S> {
             }
             play.guests.push(guests);
         }
-        play.messages()?;
+        play.messages(seed)?;
         Ok(play)
     }
 
-    fn messages(&mut self) -> Result<(), Error> {
+    fn messages(&mut self, seed: u64) -> Result<(), Error> {
         let messages = &self.system.messages;
         let known = |to: &To| match self.guests.get(to.server) {
             Some(Some(guests)) if guests.waits(to.task) => Ok(()),
@@ -145,17 +149,18 @@ impl<'a, S: Scheduler> Play<'a, S> {
             .arrivals
             .iter()
             .map(|(_, to)| to)
-            .chain(messages.hops.iter().map(|(_, to, _)| to))
+            .chain(messages.hops.iter().map(|hop| &hop.to))
             .try_for_each(known)?;
         let arrivals = messages.arrivals.iter().filter(|(at, _)| at.ns() <= LONGEST);
         self.releases.extend(arrivals.map(|(at, to)| Reverse((at.ns(), to.server as u32, to.task))));
-        for (from, to, takes) in &messages.hops {
+        for (nth, Hop { from, by, .. }) in messages.hops.iter().enumerate() {
             self.hops.resize(self.guests.len(), Vec::new());
             let Some(tasks) = self.hops.get_mut(from.server) else {
                 return Err(Error::Message { index: from.server, task: from.task });
             };
             tasks.resize(tasks.len().max(from.task as usize + 1), None);
-            tasks[from.task as usize] = Some((*to, takes.ns().min(LONGEST)));
+            tasks[from.task as usize] = Some(nth);
+            self.passages.push(Passage::new(by, seed, u64::MAX - 1 - nth as u64));
         }
         Ok(())
     }
@@ -281,8 +286,11 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 if let Some(at) = guests.finished(done.task, next) {
                     self.releases.push(Reverse((at, server as u32, done.task)));
                 }
-                if let Some(&Some((to, takes))) = self.hops.get(server).and_then(|own| own.get(done.task as usize)) {
-                    self.releases.push(Reverse((next + takes, to.server as u32, to.task)));
+                if let Some(&Some(hop)) = self.hops.get(server).and_then(|own| own.get(done.task as usize)) {
+                    let Hop { to, takes, .. } = &self.system.messages.hops[hop];
+                    let at = next + takes.ns().min(LONGEST);
+                    let at = self.passages[hop].pass(at, &mut |nth, took| observer.passed(hop, nth, took));
+                    self.releases.push(Reverse((at, to.server as u32, to.task)));
                 }
             }
         }

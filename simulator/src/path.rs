@@ -1,12 +1,15 @@
-//! A path of a plan: messages go from stage to stage, each on its share of its core.
+//! A path of a plan: messages go from stage to stage, each on its share of its core, and through the topics between.
 
 use crate::engine::simulate_with;
 use crate::guest::exponential;
 use crate::partitioned::Partitioned;
+use crate::passage::{Passage, Waypoint};
 use crate::stats::Stats;
-use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Workload};
+use crate::system::{Error, Execution, Guest, Hop, Messages, ServerSpec, Sporadic, System, To, Workload};
 use crate::trace::Observer;
-use giusto_model::{Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, Plan, Promise, ServicePlan, Task};
+use giusto_model::{
+    Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan, Task,
+};
 use giusto_policy::{Order, Params, Pool};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -25,7 +28,8 @@ pub struct PlayedPath {
 
 /// Plays `path` of `plan` with all cores of its stages; messages come until the horizon, and end after it. Every stage serves
 /// first come, first served, on what is counted on of its budget; what may come late there is added to each message. All other
-/// services of these cores take what they can get, and cores order their servers by the ends of their periods. The observer
+/// services of these cores take what they can get, and cores order their servers by the ends of their periods. Others take
+/// tokens of a topic at random, and its broker takes times with the percentiles that were measured. The observer
 /// sees the servers in the order of [`on_its_cores`].
 ///
 /// The same seed gives the same run. Errors: as [`simulate`](crate::simulate); [`Error::NoJob`] if no message ended, or the path
@@ -41,8 +45,10 @@ pub fn play_path(
     let servers = on_its_cores(plan, path);
     let mut cores: Vec<(&str, u32)> = servers.iter().map(|one| (one.on.as_str(), one.core)).collect();
     cores.dedup();
-    let stages: Option<Vec<Stage>> = path.through.iter().map(|stage| Stage::of(&stage.service, &servers)).collect();
+    let services = path.through.iter().filter_map(PathStage::service);
+    let stages: Option<Vec<Stage>> = services.map(|service| Stage::of(service, &servers)).collect();
     let stages = stages.ok_or(none.clone())?;
+    let gaps = gaps(path);
     let mut specs: Vec<ServerSpec> = servers.iter().map(|one| spec(one)).collect();
     for stage in &stages {
         specs[stage.server] = stage.spec(&servers);
@@ -50,11 +56,18 @@ pub fn play_path(
     let to = |stage: &Stage| To { server: stage.server, task: 0 };
     let (Some(first), Some(last)) = (stages.first(), stages.last()) else { return Err(none) };
     let arrivals = arrivals(path.source, horizon, &mut ChaCha8Rng::seed_from_u64(seed));
-    let link = |nth: usize| path.through[nth].link.unwrap_or(Duration::ZERO).ns();
-    let hops = stages.windows(2).zip(1..).map(|(pair, nth)| {
-        (to(&pair[0]), to(&pair[1]), Duration::from_ns(pair[0].late.ns().saturating_add(link(nth))))
+    let hops = stages.windows(2).zip(&gaps[1..]).map(|(pair, gap)| {
+        let takes = Duration::from_ns(pair[0].late.ns().saturating_add(gap.links));
+        Hop { from: to(&pair[0]), to: to(&pair[1]), takes, by: gap.by.clone() }
     });
-    let messages = Messages { arrivals: arrivals.iter().map(|at| (*at, to(first))).collect(), hops: hops.collect() };
+    let passage = |nth: usize| Passage::new(&gaps[nth].by, seed, BEFORE_AND_AFTER - nth as u64);
+    let (mut before, after) = (passage(0), passage(stages.len()));
+    let mut passed: Vec<Stats> = path.through.iter().map(|_| Stats::new()).collect();
+    let mut enter = |at: &Instant| {
+        let at = before.pass(at.ns(), &mut |nth, took| passed[gaps[0].stages[nth]].add(took));
+        (Instant::from_ns(at.saturating_add(gaps[0].links)), to(first))
+    };
+    let messages = Messages { arrivals: arrivals.iter().map(&mut enter).collect(), hops: hops.collect() };
     let mut apart = Partitioned::new(cores.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     for (one, spec) in servers.iter().zip(&specs) {
         let core = cores.iter().position(|core| *core == (one.on.as_str(), one.core)).unwrap_or(0);
@@ -63,11 +76,12 @@ pub fn play_path(
     }
     let system = System { cores: cores.len() as u32, messages, ..System::new(Order::Edf, specs) };
     let ends = vec![None; arrivals.len()];
-    let mut watched = Watched { last: (last.server, last.late), ends, horizon: horizon.ns(), inner: observer };
+    let last = (last.server, last.late.ns().saturating_add(gaps[stages.len()].links));
+    let mut watched = Watched { last, ends, horizon: horizon.ns(), gaps: &gaps, after, passed, inner: observer };
     let longest = path.points.iter().map(|point| point.at).chain(path.every.as_ref().map(|every| every.at)).max();
-    let after = longest.and_then(|longest| longest.checked_mul(2)?.checked_add(horizon)).ok_or(Error::Horizon)?;
-    let all = simulate_with(&mut apart, &system, after, seed, &mut watched)?;
-    let ends = watched.ends;
+    let end = longest.and_then(|longest| longest.checked_mul(2)?.checked_add(horizon)).ok_or(Error::Horizon)?;
+    let all = simulate_with(&mut apart, &system, end, seed, &mut watched)?;
+    let (ends, passed) = (watched.ends, watched.passed);
     if ends.iter().all(Option::is_none) {
         return Err(none);
     }
@@ -81,12 +95,49 @@ pub fn play_path(
     let messages: Vec<JobRecord> = (0..).zip(&arrivals).zip(ends).map(message).collect();
     let mut whole = Stats::new();
     messages.iter().filter_map(JobRecord::response_ns).for_each(|response| whole.add(response));
-    Ok(PlayedPath { messages, whole, stages: stages.iter().map(|stage| all[stage.server].clone()).collect() })
+    let mut served = stages.iter().map(|stage| &all[stage.server]);
+    let stage = |(stage, passed): (&PathStage, Stats)| match stage.service().and_then(|_| served.next()) {
+        Some(served) => served.clone(),
+        None => passed,
+    };
+    let stages = path.through.iter().zip(passed).map(stage).collect();
+    Ok(PlayedPath { messages, whole, stages })
+}
+
+/// Streams of random numbers of what is before the first service and after the last.
+const BEFORE_AND_AFTER: u64 = u64::MAX / 2;
+
+/// What is before a service, or after the last: links, and stages that are none.
+#[derive(Default)]
+struct Gap {
+    links: u64,
+    by: Vec<Waypoint>,
+    /// Which stages of the path these are.
+    stages: Vec<usize>,
+}
+
+fn gaps(path: &PathPlan) -> Vec<Gap> {
+    let mut gaps = vec![Gap::default()];
+    for (nth, stage) in path.through.iter().enumerate() {
+        let Some(gap) = gaps.last_mut() else { continue };
+        gap.links = gap.links.saturating_add(stage.link().unwrap_or(Duration::ZERO).ns());
+        let waypoint = match stage {
+            PathStage::Service(_) => {
+                gaps.push(Gap::default());
+                continue;
+            }
+            PathStage::Tokens(stage) => Waypoint::Tokens(stage.bucket, stage.others),
+            PathStage::Broker(stage) => Waypoint::Drawn(stage.times()),
+        };
+        gap.by.push(waypoint);
+        gap.stages.push(nth);
+    }
+    gaps
 }
 
 /// All services of the cores that the stages of `path` are on, by core.
 pub fn on_its_cores<'a>(plan: &'a Plan, path: &PathPlan) -> Vec<&'a ServicePlan> {
-    let is_stage = |one: &ServicePlan| path.through.iter().any(|stage| stage.service == one.name);
+    let is_stage = |one: &ServicePlan| path.through.iter().any(|stage| stage.service() == Some(&one.name));
     let cores: Vec<(&str, u32)> =
         plan.services.iter().filter(|one| is_stage(one)).map(|one| (one.on.as_str(), one.core)).collect();
     let mut servers: Vec<&ServicePlan> =
@@ -166,24 +217,36 @@ fn arrivals(source: PathSource, horizon: Duration, rng: &mut ChaCha8Rng) -> Vec<
     all.into_iter().map(Instant::from_ns).collect()
 }
 
-/// Keeps when messages end at the last stage, which serves them in the order in which they came to the first. Of what comes after
-/// the horizon it tells ends only.
+/// Keeps when messages end after the last service, which serves them in the order in which they came to the first, and what they
+/// took at stages that are no services. Of what comes after the horizon it tells ends only.
 struct Watched<'a> {
-    last: (usize, Duration),
+    /// The last service, and what is added to each message after it,
+    last: (usize, u64),
+    /// before these.
+    after: Passage,
     ends: Vec<Option<Instant>>,
     horizon: u64,
+    gaps: &'a [Gap],
+    passed: Vec<Stats>,
     inner: &'a mut dyn Observer,
 }
 
 impl Observer for Watched<'_> {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
-        let (last, late) = self.last;
-        if server == last {
-            if let Some(end) = self.ends.get_mut(job.job as usize) {
-                *end = job.finish.and_then(|finish| finish.checked_add(late));
+        let (last, more) = self.last;
+        if let Some(finish) = job.finish.filter(|_| server == last) {
+            let stages = self.gaps.last().map_or(&[][..], |gap| &gap.stages);
+            let passed = &mut self.passed;
+            let end = self.after.pass(finish.ns().saturating_add(more), &mut |nth, took| passed[stages[nth]].add(took));
+            if let Some(own) = self.ends.get_mut(job.job as usize) {
+                *own = Some(Instant::from_ns(end));
             }
         }
         self.inner.job(server, job)
+    }
+    fn passed(&mut self, hop: usize, waypoint: usize, took: u64) {
+        // Hop n is before service n + 1.
+        self.passed[self.gaps[hop + 1].stages[waypoint]].add(took);
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         match from < self.horizon {

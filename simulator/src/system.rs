@@ -1,5 +1,6 @@
 //! What is simulated.
 
+use crate::passage::Waypoint;
 use giusto_model::{Duration, Instant, ServerKind, Task};
 use giusto_policy::{Order, When};
 use std::sync::Arc;
@@ -29,8 +30,21 @@ pub struct System {
 pub struct Messages {
     /// From outside, in any order.
     pub arrivals: Vec<(Instant, To)>,
-    /// A job that ends at the first sends one to the second, which comes so much later. At most one from each task.
-    pub hops: Vec<(To, To, Duration)>,
+    /// At most one from each task.
+    pub hops: Vec<Hop>,
+}
+
+/// A job that ends sends a message.
+#[derive(Clone, Debug)]
+pub struct Hop {
+    /// The task whose job ends.
+    pub from: To,
+    /// The task that waits for it.
+    pub to: To,
+    /// It comes so much later,
+    pub takes: Duration,
+    /// and then goes through these.
+    pub by: Vec<Waypoint>,
 }
 
 /// A task, its copies counted one by one, of a server.

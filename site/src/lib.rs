@@ -106,7 +106,7 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let modes = modes::read(&fields, &mut services)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
-    let paths = paths::read(&fields, &hosts, &services)?;
+    let paths = paths::read(&fields, &hosts, &services, &topics)?;
     Ok(Site { hosts, services, topics, coordination, paths, modes })
 }
 

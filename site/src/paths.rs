@@ -7,7 +7,7 @@ use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
-use giusto_model::{Duration, Host, Link, Path, PathLoad, PathSource, Paths, Promise, Service};
+use giusto_model::{Duration, Host, Link, Path, PathLoad, PathSource, Paths, Promise, Service, Through, Topic};
 
 pub(crate) const LINK: Grammar = Grammar {
     what: "a link",
@@ -21,18 +21,15 @@ pub(crate) const SOURCE: Grammar =
     Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
 pub(crate) const STAGE: Grammar = Grammar {
     what: "a stage",
-    keys: &["service"],
-    later: &[
-        ("topic", "leave it out: a path goes through services, and over links between their hosts"),
-        ("all", "write a path for each branch; the latest of them counts, and each keeps its own promise"),
-    ],
+    keys: &["service", "topic"],
+    later: &[("all", "write a path for each branch; the latest of them counts, and each keeps its own promise")],
 };
 
 const LINKS: &str = "expected links by their hosts, such as links: {edge-1 to edge-2: {worst: 300us}}";
 const PATHS: &str = "expected paths by their names, such as paths: {braking: {source: {poisson: 50/s}, \
                      through: [{service: camera}, {service: controller}], promise: {p99: 30ms}}}";
-const THROUGH: &str = "expected services in the order in which messages go through them, such as \
-                       [{service: camera}, {service: controller}]";
+const THROUGH: &str = "expected services and topics in the order in which messages go through them, such as \
+                       [{service: camera}, {topic: alarms}, {service: controller}]";
 const PROMISE: &str = "expected percentiles, such as {p99: 30ms, p99.9: 60ms}, or, of a periodic source, {every: 30ms}";
 /// Most messages that come at once.
 const BURST: u32 = 1000;
@@ -40,7 +37,7 @@ const BURST: u32 = 1000;
 const STAGES: usize = 64;
 
 /// Reads links and paths. Every service that has no promise of its own has to be in a path.
-pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], services: &[Service]) -> Result<Paths, Fault> {
+pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], services: &[Service], topics: &[Topic]) -> Result<Paths, Fault> {
     let links = site.get("links").map_or(Ok(Vec::new()), |node| links(node, hosts))?;
     let all = match site.get("paths") {
         None => Vec::new(),
@@ -49,7 +46,7 @@ pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], services: &[Service]) -> R
             if entries.is_empty() {
                 return Err(node.fault("there is no path", PATHS));
             }
-            entries.iter().map(|(key, value)| path(key, value, services)).collect::<Result<_, _>>()?
+            entries.iter().map(|(key, value)| path(key, value, services, topics)).collect::<Result<_, _>>()?
         }
     };
     let paths = Paths { links, all };
@@ -88,11 +85,12 @@ fn links(node: &Node, hosts: &[Host]) -> Result<Vec<Link>, Fault> {
     Ok(found)
 }
 
-fn path(key: &Text, value: &Node, services: &[Service]) -> Result<Path, Fault> {
+fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Result<Path, Fault> {
     let name = name(key, "a path")?;
     let fields = PATH.read(value, key.span)?;
     let source = source(fields.need("source", "source: {poisson: 50/s}")?)?;
-    let through = through(fields.need("through", "through: [{service: camera}, {service: controller}]")?, services)?;
+    let stages = fields.need("through", "through: [{service: camera}, {service: controller}]")?;
+    let through = through(stages, services, topics)?;
     let node = fields.need("promise", "promise: {p99: 30ms}")?;
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), PROMISE))?;
     if let Some((key, _)) = entries.iter().find(|(key, _)| key.text != "every" && !is_percentile(&key.text)) {
@@ -113,6 +111,11 @@ fn path(key: &Text, value: &Node, services: &[Service]) -> Result<Path, Fault> {
             "percentiles are promised of messages that come at random, and these come in periods",
             "expected a time that none exceeds, such as {every: 30ms}, or source: {poisson: 50/s}",
         )),
+        (PathSource::Periodic { .. }, ..) if through.iter().any(|one| matches!(one, Through::Topic(_))) => Err(stages
+            .fault(
+                "other messages come to a topic at random, so that none of these has a longest time there",
+                "expected services only, or percentiles of messages that come at random: source: {poisson: 50/s}",
+            )),
         _ => Ok(Path { name, source, through, points, every: longest, load }),
     }
 }
@@ -154,32 +157,49 @@ fn positive(node: &Node) -> Result<Duration, Fault> {
     }
 }
 
-fn through(node: &Node, services: &[Service]) -> Result<Vec<String>, Fault> {
+fn through(node: &Node, services: &[Service], topics: &[Topic]) -> Result<Vec<Through>, Fault> {
     let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), THROUGH)) };
     if items.is_empty() || items.len() > STAGES {
         return Err(node.fault(format!("found {} stages", items.len()), format!("{THROUGH}, 1 to {STAGES} of them")));
     }
-    let mut found: Vec<String> = Vec::new();
+    let mut found: Vec<Through> = Vec::new();
     for item in items {
-        let node = STAGE.read(item, item.span)?.need("service", "{service: camera}")?;
-        let written = scalar(node, "expected the name of a service of this site, such as service: camera")?;
-        let named = known(node.span, &written.text, services.iter().map(|one| one.name.as_str()), "service")?;
-        let promise = services.iter().find(|one| one.name == named).map(|one| &one.promise);
-        if !matches!(promise, Some(Promise::Stage { .. })) {
+        let (kind, node) = STAGE.read(item, item.span)?.one_of(&["service", "topic"], THROUGH)?;
+        let one = if kind == "service" { service(node, services)? } else { topic(node, topics)? };
+        if found.contains(&one) {
             return Err(node.fault(
-                format!("'{named}' has a promise of its own"),
-                "expected a service without: leave out its 'promise' and 'arrivals', and say its 'execution'; paths say the rest",
+                format!("'{}' is written twice", scalar(node, THROUGH)?.text),
+                format!("expected each {kind} once: messages that come back to one could wait for each other"),
             ));
         }
-        if found.contains(&named) {
-            return Err(node.fault(
-                format!("'{named}' is written twice"),
-                "expected each service once: messages that come back to one could wait for each other",
-            ));
-        }
-        found.push(named);
+        found.push(one);
     }
-    Ok(found)
+    match found.iter().any(|one| matches!(one, Through::Service(_))) {
+        true => Ok(found),
+        false => Err(node.fault("no service is on the way", "expected one at least; a topic has a promise of its own")),
+    }
+}
+
+fn service(node: &Node, services: &[Service]) -> Result<Through, Fault> {
+    let written = scalar(node, "expected the name of a service of this site, such as service: camera")?;
+    let named = known(node.span, &written.text, services.iter().map(|one| one.name.as_str()), "service")?;
+    let promise = services.iter().find(|one| one.name == named).map(|one| &one.promise);
+    match promise {
+        Some(Promise::Stage { .. }) => Ok(Through::Service(named)),
+        _ => Err(node.fault(
+            format!("'{named}' has a promise of its own"),
+            "expected a service without: leave out its 'promise' and 'arrivals', and say its 'execution'; paths say the rest",
+        )),
+    }
+}
+
+fn topic(node: &Node, topics: &[Topic]) -> Result<Through, Fault> {
+    let written = scalar(node, "expected the name of a topic of this site, such as topic: alarms")?;
+    if topics.is_empty() {
+        let found = format!("the site has no topic '{}'", shown(&written.text));
+        return Err(node.fault(found, "expected topics: {alarms: {publishers: 1000, ...}} in the site"));
+    }
+    known(node.span, &written.text, topics.iter().map(|one| one.name.as_str()), "topic").map(Through::Topic)
 }
 
 /// One of these names.

@@ -5,7 +5,7 @@ use crate::fields::Grammar;
 use crate::promises::percentiles::points;
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
-use crate::value::{choice, count, name, parsed, scalar};
+use crate::value::{choice, count, duration, name, parsed, scalar};
 use giusto_model::{BrokerTimes, Bucket, Host, Rate, Tokens, Topic, TopicLimit};
 
 pub(crate) const TOPIC: Grammar = Grammar {
@@ -15,7 +15,7 @@ pub(crate) const TOPIC: Grammar = Grammar {
 };
 pub(crate) const BUCKET: Grammar = Grammar { what: "a token bucket", keys: &["rate", "depth"], later: &[] };
 pub(crate) const MEASURED: Grammar =
-    Grammar { what: "what was measured of a broker", keys: &["capacity", "latency"], later: &[] };
+    Grammar { what: "what was measured of a broker", keys: &["capacity", "latency", "worst"], later: &[] };
 
 const TOPICS: &str = "expected topics by their names, such as \
                       alarms: {publishers: 1000, each: 10/s, brokers: [edge-1], promise: {p99: 1ms}}";
@@ -128,7 +128,15 @@ fn measured(node: &Node) -> Result<BrokerTimes, Fault> {
             latency_node.fault("nothing is known here", "expected percentiles, such as {p50: 300us, p99.9: 800us}")
         );
     }
+    let highest = latency.last().map(|point| point.within).unwrap_or_default();
+    let worst = fields.get("worst").map(|node| match duration(node)? {
+        time if time > highest => Ok(time),
+        _ => {
+            Err(node.fault("not longer than all percentiles", format!("expected more than {highest}, or leave it out")))
+        }
+    });
     Ok(BrokerTimes {
+        worst: worst.transpose()?,
         capacity: rate(capacity, "expected messages at which the latency was measured, such as capacity: 10k/s")?,
         latency,
     })

@@ -471,7 +471,7 @@ paths:
     assert_eq!((link.from.as_str(), link.to.as_str(), link.worst), ("edge-1", "edge-2", Duration::from_us(300)));
     let [braking, round] = site.paths.all.as_slice() else { panic!("{:?}", site.paths.all) };
     assert_eq!((braking.source, braking.every), (PathSource::Poisson("50/s".parse().unwrap()), None));
-    assert_eq!(braking.through, ["camera", "controller"]);
+    assert_eq!(braking.services().collect::<Vec<_>>(), ["camera", "controller"]);
     assert_eq!(braking.points.iter().map(|point| point.within).collect::<Vec<_>>(), [ms(30), ms(60)]);
     assert_eq!(round.source, PathSource::Periodic { period: ms(20), jitter: ms(2), burst: 1 });
     assert_eq!((round.every, round.points.len()), (Some(ms(30)), 0));

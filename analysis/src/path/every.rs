@@ -285,7 +285,16 @@ fn served(kind: &Stage, work: u128) -> Option<u128> {
             let over = (work.checked_mul(whole.into())?).saturating_sub(parts.into());
             Some(over.checked_mul(time.into())?.div_ceil(u128::from(whole) * u128::from(count)))
         }
-        Stage::Bounded(most) => Some(most.ns().into()),
+        Stage::Bounded(_) | Stage::Measured(_) => longest(kind).map(|most| most.ns().into()),
+    }
+}
+
+/// What no message of a stage without a queue exceeds.
+fn longest(kind: &Stage) -> Option<Duration> {
+    match kind {
+        Stage::Bounded(most) => Some(*most),
+        Stage::Measured(times) => times.iter().filter(|(_, p)| *p > 0.0).map(|(time, _)| *time).max(),
+        Stage::Share { .. } | Stage::Bucket(_) => None,
     }
 }
 
@@ -305,7 +314,7 @@ fn fits(kind: &Stage, stage: usize, flows: &[(&Arrival, u128)]) -> Result<(), Pa
     let gives = match kind {
         Stage::Share { share, .. } => share.budget.ns() as f64 / share.period.ns() as f64,
         Stage::Bucket(bucket) => bucket.rate.per_ns(),
-        Stage::Bounded(_) => return Ok(()),
+        Stage::Bounded(_) | Stage::Measured(_) => return Ok(()),
     };
     let asked = flows.iter().map(|(curve, most)| {
         let (count, time) = curve.rate();
@@ -321,7 +330,7 @@ fn fits(kind: &Stage, stage: usize, flows: &[(&Arrival, u128)]) -> Result<(), Pa
 
 /// The longest S(work of a closed window Δ) − Δ, and how many messages come in a busy period.
 fn delay(kind: &Stage, stage: usize, flows: &[(&Arrival, u128)]) -> Result<(u128, usize), Error> {
-    if let Stage::Bounded(most) = kind {
+    if let Some(most) = longest(kind) {
         return Ok((most.ns().into(), 1));
     }
     let mut counts = vec![0u64; flows.len()];

@@ -20,6 +20,9 @@ pub enum Stage {
     Bucket(Bucket),
     /// Nothing takes longer than this; what comes first leaves first.
     Bounded(Duration),
+    /// What a message takes is known by measurement alone, with its probability (Σ = 1), however the others come; what comes
+    /// first leaves first.
+    Measured(Vec<(Duration, f64)>),
 }
 
 /// A flow at a stage.

@@ -128,7 +128,7 @@ impl<'a> Given<'a> {
             Stage::Share { share, company } => {
                 Some((share.budget.ns(), share.period.ns(), *company || share.server == Server::Periodic))
             }
-            Stage::Bucket(_) | Stage::Bounded(_) => None,
+            Stage::Bucket(_) | Stage::Bounded(_) | Stage::Measured(_) => None,
         };
         // A rate that has not grown is the same for all powers.
         let power = if levels.iter().all(|level| *level == 0) { 0 } else { self.power.to_bits() };
@@ -264,14 +264,15 @@ impl<'a> Given<'a> {
     }
 
     fn law(&self, queue: &Queue, levels: &[i32]) -> Result<Law, Error> {
-        let share = match self.net.stages[queue.stage] {
+        let share = match &self.net.stages[queue.stage] {
             Stage::Bucket(bucket) => {
                 let rate = Self::flows(queue, levels).map(|(flow, level)| self.rate(flow, level)).sum();
-                return Ok(Law { own: bucket::tail(bucket, rate)?, on: None });
+                return Ok(Law { own: bucket::tail(*bucket, rate)?, on: None });
             }
-            Stage::Share { share, company: false } => share,
+            Stage::Measured(times) => return Ok(Law { own: Tail::steps(times)?, on: None }),
+            Stage::Share { share, company: false } => *share,
             // What comes late by a period is that much later than on a server of its own.
-            Stage::Share { share, company: true } => crate::response::Share { server: Server::Periodic, ..share },
+            Stage::Share { share, company: true } => crate::response::Share { server: Server::Periodic, ..*share },
             Stage::Bounded(_) => unreachable!("a bounded stage has no queue"),
         };
         let service = |flow: usize| self.net.flows[flow].at(queue.stage).map_or(&[][..], |visit| &visit.service);
@@ -304,7 +305,7 @@ impl<'a> Given<'a> {
                 let asked: f64 = flows.map(|flow| self.rate(flow, 0) * mean(flow)).sum();
                 asked * share.period.ns() as f64 / share.budget.ns() as f64
             }
-            Stage::Bounded(_) => 0.0,
+            Stage::Bounded(_) | Stage::Measured(_) => 0.0,
         }
     }
 }

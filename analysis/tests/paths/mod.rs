@@ -177,6 +177,20 @@ impl Player<'_> {
                 };
                 there.iter().map(&mut pass).collect()
             }
+            Stage::Measured(times) => {
+                // Stalls, after which all that has come leaves at once: for a part of the time as long as the law has it.
+                let [(least, most_of), (most, _)] = times[..] else { panic!("{times:?}") };
+                let (least, most) = (least.ns() as f64, most.ns() as f64);
+                let apart = (most - least) * most_of / (1.0 - most_of);
+                let mut stall = -rng.random::<f64>().ln() * apart;
+                let mut pass = |message: &Message| {
+                    while message.at >= stall + most - least {
+                        stall += most - least - rng.random::<f64>().ln() * apart;
+                    }
+                    message.at + if message.at < stall { least } else { most - (message.at - stall) }
+                };
+                there.iter().map(&mut pass).collect()
+            }
             Stage::Bucket(bucket) => {
                 let (rate, depth) = (bucket.rate.per_ns(), bucket.depth.as_f64());
                 let (mut tokens, mut now) = (depth, 0.0f64);

@@ -1,6 +1,6 @@
 //! Flags of the analysis of paths.
 
-use super::values::{part, percent, span};
+use super::values::{part, percent, shares, span};
 use clap::Args;
 use giusto_analysis::path::Stage;
 use giusto_analysis::response::{Server, Share};
@@ -42,7 +42,7 @@ pub(crate) struct PathArgs {
     #[arg(long, value_name = "TIME", requires = "period", value_parser = span)]
     pub(crate) distance: Option<Duration>,
     /// A stage, in order: [KIND:]BUDGET/PERIOD:SERVICE, KIND being deferrable, periodic or company (under EDF beside others);
-    /// core:SERVICE; bucket:RATE*DEPTH; bound:TIME. Several service times: 1ms*75%,3ms
+    /// core:SERVICE; bucket:RATE*DEPTH; bound:TIME; measured:TIMES. Several times: 1ms*75%,3ms
     #[arg(long, value_name = "STAGE", value_parser = place, required = true)]
     pub(crate) stage: Vec<Place>,
     /// Other messages that come at random to a stage, by its number, and leave after it, such as 2=100/s:1ms
@@ -61,7 +61,7 @@ pub(crate) struct PathArgs {
 
 const STAGES: &str =
     "expected, for example, 2ms/4ms:1ms, periodic:2ms/4ms:1ms*75%,3ms, company:2ms/4ms:1ms, core:1ms, \
-                      bucket:300/s*4 or bound:300us";
+                      bucket:300/s*4, bound:300us or measured:3ms*99%,8ms";
 
 /// `deferrable:2ms/4ms:1ms`
 fn place(text: &str) -> Result<Place, String> {
@@ -79,6 +79,10 @@ fn place(text: &str) -> Result<Place, String> {
         let rate = rate.parse().map_err(|why: String| bad(&why))?;
         let depth = depth.parse().map_err(|why: String| bad(&why))?;
         return of(Stage::Bucket(Bucket { rate, depth }), Vec::new());
+    }
+    if kind == "measured" {
+        let times = services(rest).map_err(|why| bad(&why))?;
+        return of(Stage::Measured(shares(&times)), Vec::new());
     }
     if kind == "core" {
         let service = services(rest).map_err(|why| bad(&why))?;

@@ -45,3 +45,11 @@ pub(super) fn within(text: &str) -> Result<Within, String> {
     let (percentile, within) = text.split_once('=').ok_or_else(bad)?;
     Ok(Within { percentile: self::percentile(percentile)?, within: span(within)? })
 }
+
+/// The shares of those that have none written: what is left, evenly.
+pub(crate) fn shares<T: Copy>(values: &[(T, Option<Bandwidth>)]) -> Vec<(T, f64)> {
+    let written: f64 = values.iter().filter_map(|(_, share)| *share).map(Bandwidth::as_f64).sum();
+    let open = values.iter().filter(|(_, share)| share.is_none()).count();
+    let rest = (1.0 - written) / open.max(1) as f64;
+    values.iter().map(|(value, share)| (*value, share.map_or(rest, Bandwidth::as_f64))).collect()
+}

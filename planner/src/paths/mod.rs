@@ -8,6 +8,7 @@ mod nearest;
 mod plan;
 mod refusal;
 mod search;
+mod topic;
 
 pub(crate) use nearest::with_nearest;
 pub(crate) use plan::{planned, Resolved};

@@ -1,14 +1,17 @@
 //! From the paths of a site to what each of their services has to be given.
 
 use super::refusal::{PathCause, PathRefusal};
-use super::search::{Ask, Asked, Found, ROUNDS};
+use super::search::{Ask, Asked, Found, Spot, ROUNDS};
+use super::topic;
 use crate::backend::{choose, deviation, most_of_a_core, Wanted};
 use crate::facts::{known, Facts};
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
+use crate::topics;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Bandwidth, Duration, Interface, Path, PathEvery, PathPlan, PathPoint, PathStage, Promise, Reason, Service, Site,
+    Bandwidth, Duration, Interface, Path, PathEvery, PathPlan, PathPoint, PathStage, Promise, Reason, Service,
+    ServiceStage, Site, Through, TopicPlan,
 };
 
 /// A site whose stages know what is counted on of them, and its paths as they are planned.
@@ -25,13 +28,17 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
         return Ok(None);
     }
     let mut resolved = Resolved { site: site.clone(), paths: Vec::new() };
-    let given: Vec<Given> = site.paths.all.iter().map(|path| Given { site, facts, path }).collect();
+    let topics = match site.paths.all.iter().any(|path| path.topics().next().is_some()) {
+        true => topics::plan(&site.topics).map_err(Refusal::Topic)?,
+        false => Vec::new(),
+    };
+    let given: Vec<Given> = site.paths.all.iter().map(|path| Given { site, facts, path, topics: &topics }).collect();
     let asked: Vec<(Vec<PathStage>, Asked)> = given.iter().map(Given::asked).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().map(|(_, asked)| asked.clone()).collect();
     for ((given, (through, asked)), found) in given.iter().zip(asked).zip(answers.paths.to(&questions)) {
         let (servers, plan) = given.plan(through, &asked, found)?;
-        for (name, server) in given.path.through.iter().zip(servers) {
-            let own = resolved.site.services.iter_mut().find(|service| service.name == *name);
+        for (name, server) in given.path.services().zip(servers) {
+            let own = resolved.site.services.iter_mut().find(|service| service.name == name);
             if let Some(Promise::Stage { counted, .. }) = own.map(|service| &mut service.promise) {
                 *counted = Some(server);
             }
@@ -50,6 +57,7 @@ struct Given<'a> {
     site: &'a Site,
     facts: &'a Facts,
     path: &'a Path,
+    topics: &'a [TopicPlan],
 }
 
 impl Given<'_> {
@@ -60,11 +68,21 @@ impl Given<'_> {
     /// Its stages, and what has to be found of them.
     fn asked(&self) -> Result<(Vec<PathStage>, Asked), Refusal> {
         let (through, links) = self.stages()?;
-        let stages = through.iter().map(|stage| self.ask(stage)).collect::<Result<_, _>>()?;
+        let served = through.iter().filter_map(|stage| match stage {
+            PathStage::Service(stage) => Some(stage),
+            _ => None,
+        });
+        let stages = served.map(|stage| self.ask(stage)).collect::<Result<_, _>>()?;
+        let route = through.iter().map(|stage| match stage {
+            PathStage::Service(_) => Spot::Served,
+            PathStage::Tokens(stage) => Spot::Tokens(stage.bucket, stage.others),
+            PathStage::Broker(stage) => Spot::Measured(stage.clone()),
+        });
+        let route = route.collect();
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
         let count = self.site.paths.all.len();
         let rounds = if count <= FEW { ROUNDS } else { usize::from(count <= MANY) };
-        Ok((through, Asked { source, stages, links, points, every, rounds }))
+        Ok((through, Asked { source, route, stages, links, points, every, rounds }))
     }
 
     fn plan(
@@ -75,16 +93,16 @@ impl Given<'_> {
     ) -> Result<(Vec<Interface>, PathPlan), Refusal> {
         match found.map_err(|why| self.refused(PathCause::Analysis(why)))? {
             Found::Servers(servers, points, every) => {
-                let reasons = self.reasons(asked, &servers, &points, every.as_ref());
+                let reasons = self.reasons(asked, &servers, (&through, &points, every.as_ref()));
                 let (name, source) = (self.path.name.clone(), self.path.source);
                 Ok((servers, PathPlan { name, source, through, points, every, reasons }))
             }
             Found::Overload(stage, load) => {
-                let (ask, service) = (&asked.stages[stage], through[stage].service.clone());
-                Err(self.refused(PathCause::Overload { service, load, most: ask.most }))
+                let service = self.path.services().nth(stage).unwrap_or_default().to_string();
+                Err(self.refused(PathCause::Overload { service, load, most: asked.stages[stage].most }))
             }
             Found::TooSlow { percentile, within, least, dear, part } => {
-                let dear = through[dear].service.clone();
+                let dear = through[dear].to_string();
                 Err(self.refused(PathCause::TooSlow { percentile, within, least, dear, part }))
             }
         }
@@ -94,23 +112,40 @@ impl Given<'_> {
     fn stages(&self) -> Result<(Vec<PathStage>, Duration), Refusal> {
         let mut through: Vec<PathStage> = Vec::new();
         let mut sum = Duration::ZERO;
-        for name in &self.path.through {
-            if let Some(other) = self.site.paths.through(name).find(|other| other.name != self.path.name) {
-                let cause = PathCause::Shared { service: name.clone(), other: other.name.clone() };
+        for one in &self.path.through {
+            let others = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
+            if let Some(other) = others.into_iter().find(|other| other.through.contains(one)) {
+                let cause = PathCause::Shared { stage: one.to_string(), other: other.name.clone() };
                 return Err(self.refused(cause));
             }
-            let service = self.service(name)?;
-            let only = (self.site.hosts.len() == 1).then(|| self.site.hosts[0].name.clone());
-            let Some(on) = service.on.clone().or(only) else {
-                let host = self.site.hosts[0].name.clone();
-                return Err(self.refused(PathCause::NoHost { service: name.clone(), host }));
+            let (on, planned) = match one {
+                Through::Service(name) => (self.host(name)?, None),
+                Through::Topic(name) => {
+                    let planned = self.topics.iter().find(|topic| topic.name == *name).ok_or_else(|| self.range())?;
+                    let on = planned.brokers.first().ok_or_else(|| self.range())?;
+                    (on.clone(), Some(planned))
+                }
             };
-            let before = through.last().filter(|before| before.on != on);
-            let link = before.map(|before| self.link(&before.on, &on)).transpose()?;
+            let before = through.last().filter(|before| before.on() != on);
+            let link = before.map(|before| self.link(before.on(), &on)).transpose()?;
             sum = sum.checked_add(link.unwrap_or(Duration::ZERO)).ok_or_else(|| self.range())?;
-            through.push(PathStage { service: name.clone(), on, link });
+            match (one, planned) {
+                (Through::Topic(_), Some(planned)) => {
+                    through
+                        .extend(topic::stages(planned, self.path.source, link).map_err(|cause| self.refused(cause))?);
+                }
+                _ => through.push(PathStage::Service(ServiceStage { service: one.to_string(), on, link })),
+            }
         }
         Ok((through, sum))
+    }
+
+    fn host(&self, name: &str) -> Result<String, Refusal> {
+        let only = (self.site.hosts.len() == 1).then(|| self.site.hosts[0].name.clone());
+        self.service(name)?.on.clone().or(only).ok_or_else(|| {
+            let host = self.site.hosts[0].name.clone();
+            self.refused(PathCause::NoHost { service: name.to_string(), host })
+        })
     }
 
     fn range(&self) -> Refusal {
@@ -129,7 +164,7 @@ impl Given<'_> {
     }
 
     /// What its backend can do for a stage.
-    fn ask(&self, stage: &PathStage) -> Result<Ask, Refusal> {
+    fn ask(&self, stage: &ServiceStage) -> Result<Ask, Refusal> {
         let service = self.service(&stage.service)?;
         let Promise::Stage { service: times, .. } = &service.promise else { return Err(self.range()) };
         let index = self.site.hosts.iter().position(|host| host.name == stage.on).ok_or_else(|| self.range())?;
@@ -153,8 +188,7 @@ impl Given<'_> {
         &self,
         asked: &Asked,
         servers: &[Interface],
-        points: &[PathPoint],
-        every: Option<&PathEvery>,
+        (through, points, every): (&[PathStage], &[PathPoint], Option<&PathEvery>),
     ) -> Vec<Reason> {
         let mut reasons = vec![reason("messages", self.path.source, "from the site")];
         let all: f64 = servers.iter().zip(&asked.stages).map(|(one, ask)| ask.cost(*one)).sum();
@@ -167,6 +201,13 @@ impl Given<'_> {
         reasons.push(reason("bandwidth", share(all), why));
         if !asked.links.is_zero() {
             reasons.push(reason("links", time(asked.links), "at most, as the site says"));
+        }
+        for stage in through {
+            if let PathStage::Broker(stage) = stage {
+                let why =
+                    "the longest that its broker takes, and the percentiles below, as measured: assumed, not proven";
+                reasons.push(reason(&format!("topic {}", stage.broker_of), time(stage.worst), why));
+            }
         }
         for PathPoint { percentile, within, at, .. } in points {
             let why = format!(

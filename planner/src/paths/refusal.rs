@@ -1,7 +1,7 @@
 //! Why a path does not keep its promise, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration, Percentile};
+use giusto_model::{Bandwidth, Duration, PathSource, Percentile, Rate};
 use std::fmt;
 
 /// A path that does not keep its promise.
@@ -32,12 +32,38 @@ pub enum PathCause {
         /// to this one.
         to: String,
     },
-    /// A service that other paths go through as well.
+    /// A service or a topic that other paths go through as well.
     Shared {
-        /// The service.
-        service: String,
+        /// Which.
+        stage: String,
         /// The other path.
         other: String,
+    },
+    /// A topic over several brokers.
+    Brokers {
+        /// The topic.
+        topic: String,
+        /// How many.
+        brokers: usize,
+    },
+    /// A topic whose messages come several at once.
+    Batches {
+        /// The topic.
+        topic: String,
+    },
+    /// A topic of whose broker it is not known how long it takes at most.
+    Unmeasured {
+        /// The topic.
+        topic: String,
+    },
+    /// More messages than its topic has.
+    Fewer {
+        /// The topic.
+        topic: String,
+        /// What its publishers send.
+        messages: Rate,
+        /// How those of the path come.
+        source: PathSource,
     },
     /// A stage that cannot serve all messages.
     Overload {
@@ -78,9 +104,14 @@ impl PathRefusal {
     /// Whether the site says too little, or what cannot be planned; else it asks for more than there is.
     pub fn is_input(&self) -> bool {
         match self.cause {
-            PathCause::NoHost { .. } | PathCause::NoLink { .. } | PathCause::Shared { .. } | PathCause::Analysis(_) => {
-                true
-            }
+            PathCause::NoHost { .. }
+            | PathCause::NoLink { .. }
+            | PathCause::Shared { .. }
+            | PathCause::Brokers { .. }
+            | PathCause::Batches { .. }
+            | PathCause::Unmeasured { .. }
+            | PathCause::Fewer { .. }
+            | PathCause::Analysis(_) => true,
             PathCause::Overload { .. } | PathCause::TooSlow { .. } | PathCause::NoRoom { .. } => false,
         }
     }
@@ -99,10 +130,29 @@ impl fmt::Display for PathCause {
                 "it goes from {from} to {to}, and the site says nothing of the time that this takes; expected, for example, \
                  links: {{{from} to {to}: {{worst: 300us}}}}"
             ),
-            PathCause::Shared { service, other } => write!(
+            PathCause::Shared { stage, other } => write!(
                 f,
-                "its stage '{service}' is one of path '{other}' as well, and what early messages of the one may do to those of \
-                 the other is not planned yet; expected a service of its own for each path"
+                "its stage '{stage}' is one of path '{other}' as well, and what early messages of the one may do to those of \
+                 the other is not planned yet; expected one of its own for each path"
+            ),
+            PathCause::Brokers { topic, brokers } => write!(
+                f,
+                "its topic '{topic}' needs {brokers} brokers, which do not keep the order of its messages; expected a topic that \
+                 one broker carries: fewer messages, or more capacity"
+            ),
+            PathCause::Batches { topic } => write!(
+                f,
+                "messages of its topic '{topic}' come several at once, which is not planned for in a path yet; expected batch: 1"
+            ),
+            PathCause::Unmeasured { topic } => write!(
+                f,
+                "its topic '{topic}' goes through a broker of which the site does not say how long it takes at most; \
+                 expected, for example, measured: {{capacity: 10k/s, latency: {{p99: 500us, p99.9: 800us}}, worst: 20ms}}"
+            ),
+            PathCause::Fewer { topic, messages, source } => write!(
+                f,
+                "its messages come {source}, and all publishers of its topic '{topic}' send {messages} together; expected \
+                 publishers that are more, those of the path among them"
             ),
             PathCause::Overload { service, load, most } => write!(
                 f,

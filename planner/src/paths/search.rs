@@ -10,8 +10,8 @@ use giusto_analysis::path::{every, is_within, within, Arrival, Flow, Laws, Net, 
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, Bucket, Duration, Interface, PathEvery, PathPart, PathPoint, PathSource, Percentile, Rate, ServiceTime,
-    Tokens, Within,
+    Bandwidth, BrokerStage, Bucket, Duration, Interface, PathEvery, PathPart, PathPoint, PathSource, Percentile, Rate,
+    ServiceTime, Tokens, Within,
 };
 use rayon::prelude::*;
 use std::cell::RefCell;
@@ -25,6 +25,9 @@ pub(crate) struct PathAnswers(RefCell<HashMap<Asked, Result<Found, Error>>>);
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     pub(super) source: PathSource,
+    /// All stages, in order.
+    pub(super) route: Vec<Spot>,
+    /// Those of them that get a server, one at least.
     pub(super) stages: Vec<Ask>,
     /// Over all links.
     pub(super) links: Duration,
@@ -34,7 +37,18 @@ pub(super) struct Asked {
     pub(super) rounds: usize,
 }
 
-/// A stage, and what its backend can do.
+/// What is known of a stage.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum Spot {
+    /// It is the next that gets a server.
+    Served,
+    /// Tokens, which others take as well.
+    Tokens(Bucket, Option<Rate>),
+    /// What a broker takes, as it was measured.
+    Measured(BrokerStage),
+}
+
+/// A stage that gets a server, and what its backend can do.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Ask {
     pub(super) service: ServiceTime,
@@ -51,7 +65,7 @@ pub(super) struct Ask {
 pub(super) enum Found {
     /// What is counted on at each stage, and what proves the promise.
     Servers(Vec<Interface>, Vec<PathPoint>, Option<PathEvery>),
-    /// This stage cannot serve all messages, which ask for so much of a core.
+    /// This one of those with servers cannot serve all messages, which ask for so much of a core.
     Overload(usize, Bandwidth),
     /// With as much of a core as there is it takes so long, so much of it at this stage; of a percentile, or in all cases.
     TooSlow { percentile: Option<Percentile>, within: Duration, least: Duration, dear: usize, part: Duration },
@@ -311,6 +325,12 @@ impl Search<'_> {
         Ok(Some(servers))
     }
 
+    /// Of each stage what belongs to it if it gets a server: `all` are of those.
+    fn of_served<'a, T>(&'a self, all: &'a [T]) -> impl Iterator<Item = Option<&'a T>> + 'a {
+        let mut all = all.iter();
+        self.asked.route.iter().map(move |spot| if matches!(spot, Spot::Served) { all.next() } else { None })
+    }
+
     fn net(&self, servers: &[Interface]) -> Result<Net, Error> {
         let share = |one: &Interface| Stage::Share {
             share: Share { server: Server::Deferrable, budget: one.budget, period: one.period },
@@ -329,9 +349,24 @@ impl Search<'_> {
                 Source::Curve(Arrival::bucket(Bucket { rate, depth: Tokens::whole(depth) })?)
             }
         };
-        let visit = |(stage, ask): (usize, &Ask)| Visit { stage, service: ask.service.bound(), hold: Duration::ZERO };
-        let visits = self.asked.stages.iter().enumerate().map(visit).collect();
-        Ok(Net { stages: servers.iter().map(share).collect(), flows: vec![Flow::line(source, visits)] })
+        let visit = |stage: usize, service| Visit { stage, service, hold: Duration::ZERO };
+        let bound = |ask: Option<&Ask>| ask.map_or(Vec::new(), |ask| ask.service.bound());
+        let asks = self.of_served(&self.asked.stages);
+        let mut flows = vec![Flow::line(source, asks.enumerate().map(|(nth, ask)| visit(nth, bound(ask))).collect())];
+        let mut stages = Vec::new();
+        for (nth, (spot, server)) in self.asked.route.iter().zip(self.of_served(servers)).enumerate() {
+            stages.push(match (spot, server) {
+                (Spot::Tokens(bucket, others), _) => {
+                    let other = |rate: &Rate| Flow::line(Source::Poisson(*rate), vec![visit(nth, Vec::new())]);
+                    flows.extend(others.as_ref().map(other));
+                    Stage::Bucket(*bucket)
+                }
+                (Spot::Measured(broker), _) => Stage::Measured(broker.times()),
+                (Spot::Served, Some(server)) => share(server),
+                (Spot::Served, None) => return Err(Error::Range),
+            });
+        }
+        Ok(Net { stages, flows })
     }
 
     /// Links, and what comes late at each stage.
@@ -364,15 +399,16 @@ impl Search<'_> {
             Err(Error::Unstable { .. } | Error::Path(_) | Error::Budget { .. }) => return Ok(None),
             found => found?,
         };
-        let part = |(part, ask): (&giusto_analysis::path::Part, &Ask)| {
+        let part = |(part, ask): (&giusto_analysis::path::Part, Option<&Ask>)| {
             Some(PathPart {
-                within: part.within.checked_add(ask.latency)?,
+                within: part.within.checked_add(ask.map_or(Duration::ZERO, |ask| ask.latency))?,
                 // Up, as then less is asked of the stage; the next one's rate is counted a little higher.
                 growth_ppb: part.x.map_or(0, |x| (x * BILLION).ceil() as u32),
                 beyond_ppb: (part.term * BILLION).ceil() as u32,
             })
         };
-        let parts: Option<Vec<PathPart>> = found.parts.iter().zip(&self.asked.stages).map(part).collect();
+        let asks = self.of_served(&self.asked.stages);
+        let parts: Option<Vec<PathPart>> = found.parts.iter().zip(asks).map(part).collect();
         let parts = parts.ok_or(Error::Range)?;
         let sum = parts.iter().try_fold(self.asked.links, |sum, part| sum.checked_add(part.within));
         Ok(Some((sum.ok_or(Error::Range)?, parts)))

@@ -14,6 +14,7 @@ mod criticality;
 mod demand;
 mod entry;
 mod exact;
+mod excess;
 mod hold;
 mod latency;
 mod leftovers;
@@ -25,6 +26,7 @@ mod promise;
 mod raft;
 mod read;
 mod recovery;
+mod route;
 mod site;
 mod survival;
 mod topic;
@@ -102,7 +104,8 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
 /// Whether each stage is one of a path.
 fn stages(plan: &Plan) -> Result<(), Broken> {
     let stage = |one: &&ServicePlan| matches!(one.promise, Promise::Stage { .. });
-    let in_path = |name: &str| plan.paths.iter().any(|path| path.through.iter().any(|stage| stage.service == name));
+    let in_path =
+        |name: &str| plan.paths.iter().any(|path| path.through.iter().any(|stage| stage.service() == Some(name)));
     match plan.services.iter().filter(stage).find(|one| !in_path(&one.name)) {
         Some(one) => Err(Broken::new("a path through it", "one", "none").of(one)),
         None => Ok(()),

@@ -5,10 +5,12 @@
 //! message, from what each server does at least.
 
 use super::broken::Broken;
+use super::excess::{first_and_after, LEFT_OUT};
+use super::route::{self, Server, Stage};
 use super::survival::{Law, Queue};
+use super::topic;
 use giusto_model::{
-    Arrivals, Certificate, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, Plan, Promise, Rate,
-    ServicePlan, ServiceTime,
+    Arrivals, BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Rate,
 };
 use serde::Serialize;
 
@@ -28,11 +30,6 @@ const BILLION: f64 = 1e9;
 const OFF: f64 = 0.01;
 /// Parts of a period by which time beyond d is summed up.
 const STEPS: f64 = 8.0;
-/// What of that is left out, as a part of the claim.
-const LEFT_OUT: f64 = 1e-3;
-const MOST_STEPS: usize = 20_000;
-/// Steps whose times are looked at together.
-const AT_ONCE: usize = 100;
 /// Messages in a row that take a second to look at.
 const MOST_MESSAGES: u64 = 4000;
 
@@ -42,36 +39,7 @@ pub(super) fn check(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken>
 }
 
 fn one(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken> {
-    let mut stages = Vec::new();
-    for (nth, stage) in path.through.iter().enumerate() {
-        let own = plan.services.iter().find(|entry| entry.name == stage.service);
-        let here = plan.hosts.iter().any(|host| host.name == stage.on);
-        if own.is_none() == here || own.is_some_and(|entry| entry.on != stage.on) {
-            let found = own.map_or("none", |entry| entry.on.as_str());
-            return Err(Broken::new(format!("the service of its stage '{}', there", stage.service), &stage.on, found));
-        }
-        let before = nth.checked_sub(1).map(|nth| path.through[nth].on.as_str());
-        if before.is_some_and(|before| before != stage.on) != stage.link.is_some() {
-            return Err(Broken::new(
-                format!("a link to '{}' where its host is another", stage.service),
-                stage.on.as_str(),
-                before.unwrap_or("the first stage"),
-            ));
-        }
-        if path.through[..nth].iter().any(|other| other.service == stage.service) {
-            return Err(Broken::new("each service once", 1, &stage.service));
-        }
-        // Messages of another path may come between.
-        let others = plan.paths.iter().filter(|other| other.through.iter().any(|one| one.service == stage.service));
-        if others.count() != 1 {
-            return Err(Broken::new(format!("one path through '{}'", stage.service), 1, "several"));
-        }
-        stages.push(own.map(|entry| (entry, Stage::of(entry))));
-    }
-    let stages: Vec<Option<Stage>> = stages
-        .into_iter()
-        .map(|own| own.map(|(entry, stage)| stage.map_err(|broken| broken.of(entry))).transpose())
-        .collect::<Result<_, _>>()?;
+    let stages = route::stages(plan, path)?;
     let promised = match path.source {
         PathSource::Poisson(_) => !path.points.is_empty() && path.every.is_none(),
         PathSource::Periodic { .. } => path.points.is_empty() && path.every.is_some(),
@@ -86,35 +54,17 @@ fn one(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken> {
     if let Some(every) = &path.every {
         compared += longest(path, every, &stages)?;
     }
-    Ok(CheckedPath { name: path.name.clone(), stages: stages.iter().flatten().count(), compared })
+    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared })
 }
 
-/// What a path counts on at a service.
-struct Stage<'a> {
-    period: u64,
-    budget: u64,
-    latency: u64,
-    service: &'a ServiceTime,
-}
-
-impl<'a> Stage<'a> {
-    fn of(entry: &'a ServicePlan) -> Result<Self, Broken> {
-        let (Promise::Stage { service, .. }, Certificate::Stage { budget, latency }) =
-            (&entry.promise, &entry.certificate)
-        else {
-            return Err(Broken::new("a service without a promise of its own", "a stage", &entry.promise));
-        };
-        let some = service.bound().iter().all(|(time, p)| !time.is_zero() && *p > 0.0);
-        if !some || service.longest().is_zero() {
-            return Err(Broken::new("messages that take time", "some", "none"));
-        }
-        Ok(Stage { period: entry.server.period.ns(), budget: budget.ns(), latency: latency.ns(), service })
-    }
+/// Stages on the hosts that the plan is for.
+fn here(stages: &[Stage]) -> usize {
+    stages.iter().filter(|stage| !matches!(stage, Stage::Elsewhere)).count()
 }
 
 /// The sum of the times over its links.
 fn links(path: &PathPlan) -> u128 {
-    path.through.iter().filter_map(|stage| stage.link).map(|link| u128::from(link.ns())).sum()
+    path.through.iter().filter_map(PathStage::link).map(|link| u128::from(link.ns())).sum()
 }
 
 fn in_time(
@@ -133,7 +83,7 @@ fn in_time(
     }
 }
 
-fn point(path: &PathPlan, point: &PathPoint, stages: &[Option<Stage>]) -> Result<usize, Broken> {
+fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, Broken> {
     let PathSource::Poisson(rate) = path.source else { return Ok(0) };
     if point.parts.len() != stages.len() {
         return Err(Broken::new("a part for each stage", stages.len(), point.parts.len()));
@@ -151,23 +101,33 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Option<Stage>]) -> Result
         if (growth == 0.0) != (nth == last) || growth >= 1.0 {
             return Err(Broken::new("growths between 0 and 1 before the last stage", "some", growth));
         }
-        if let Some(stage) = stage {
-            let service = &path.through[nth].service;
-            let late = late_at(stage, part, often, growth)
-                .map_err(|broken| Broken { what: format!("stage '{service}': {}", broken.what), ..broken })?;
-            let claimed = f64::from(part.beyond_ppb) / BILLION;
-            if late > claimed * (1.0 + OFF) {
-                let what = format!("messages that are late at '{service}', of a million, at most");
-                return Err(Broken::new(what, 1e6 * claimed, 1e6 * late));
-            }
+        let name = &path.through[nth];
+        let late = match stage {
+            Stage::Service(server) => late_at(server, part, often, growth),
+            Stage::Tokens(tokens) => topic::late(tokens, part, often, growth),
+            Stage::Broker(broker) => Ok(measured(broker, part, often, growth)),
+            Stage::Elsewhere => Ok(0.0),
+        };
+        let late = late.map_err(|broken| Broken { what: format!("stage '{name}': {}", broken.what), ..broken })?;
+        let claimed = f64::from(part.beyond_ppb) / BILLION;
+        if late > claimed * (1.0 + OFF) {
+            let what = format!("messages that are late at '{name}', of a million, at most");
+            return Err(Broken::new(what, 1e6 * claimed, 1e6 * late));
         }
         often /= 1.0 - growth;
     }
-    Ok(stages.iter().flatten().count())
+    Ok(here(stages))
+}
+
+/// The same sum of what was measured of a broker, whatever comes to it.
+fn measured(broker: &BrokerStage, part: &PathPart, often: f64, growth: f64) -> f64 {
+    let each = if growth > 0.0 { often / growth } else { 0.0 };
+    let later = broker.times().into_iter().filter(|(time, _)| *time > part.within);
+    later.map(|(time, p)| p * (1.0 + each * (time.ns() - part.within.ns()) as f64)).sum()
 }
 
 /// P(R > d) + (λ/x)·E(R − d)⁺, without the second part where x is 0; λ in 1/ns.
-fn late_at(stage: &Stage, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
+fn late_at(stage: &Server, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
     // Rounded up.
     let rate = Rate::of((often * 1e18).ceil() as u64, Duration::from_ns(1_000_000_000_000_000_000));
     let rate = rate.ok_or_else(|| Broken::new("a rate", "some", often))?;
@@ -192,30 +152,13 @@ fn late_at(stage: &Stage, part: &PathPart, often: f64, growth: f64) -> Result<f6
     if each == 0.0 {
         return Ok((1.0 - law.within(d)).max(0.0));
     }
-    // From the left of each step, so that it is not too little.
-    let (mut first, mut sum, mut here) = (0.0, 0.0, 1.0);
-    for steps in (0..MOST_STEPS).step_by(AT_ONCE) {
-        let times: Vec<f64> = (steps..steps + AT_ONCE).map(|nth| d + nth as f64 * step).collect();
-        for (nth, within) in (steps..).zip(law.within_each(&times)) {
-            let next = (1.0 - within).max(0.0);
-            if nth == 0 {
-                first = next;
-            }
-            // It falls like a geometric series in the end.
-            let ratio = (next / here).min(0.99);
-            if nth > 0 && each * next * step / (1.0 - ratio) < LEFT_OUT * claimed {
-                return Ok(first + each * sum);
-            }
-            sum += next * step;
-            here = next;
-        }
-    }
-    Err(Broken::new("steps until hardly any message is later", format!("at most {MOST_STEPS}"), "more"))
+    let beyond = |times: &[f64]| law.within_each(times).into_iter().map(|within| 1.0 - within).collect();
+    first_and_after(d, step, (each, claimed), beyond)
 }
 
 /// The n-th of messages that come at once is done so long after it has come at most: the server may have given all of its
 /// budget just before, gives the next at the end of a period, and comes late once.
-fn done(stage: &Stage, n: u64) -> u128 {
+fn done(stage: &Server, n: u64) -> u128 {
     let (period, budget) = (u128::from(stage.period), u128::from(stage.budget));
     let work = u128::from(n) * u128::from(stage.service.longest().ns());
     let whole = work.div_ceil(budget) - 1;
@@ -224,7 +167,7 @@ fn done(stage: &Stage, n: u64) -> u128 {
 
 /// Message q of a busy time leaves the last stage at most max over n_1 + … + n_k = q + k − 1 of Σ done_i(n_i) after the first of
 /// it came, as each leaves a stage at most as long after one that waited for nothing there as those between take.
-fn longest(path: &PathPlan, every: &PathEvery, stages: &[Option<Stage>]) -> Result<usize, Broken> {
+fn longest(path: &PathPlan, every: &PathEvery, stages: &[Stage]) -> Result<usize, Broken> {
     let PathSource::Periodic { period, jitter, burst } = path.source else { return Ok(0) };
     if every.parts.len() != stages.len() {
         return Err(Broken::new("a time for each stage", stages.len(), every.parts.len()));
@@ -232,7 +175,10 @@ fn longest(path: &PathPlan, every: &PathEvery, stages: &[Option<Stage>]) -> Resu
     if every.at > every.within {
         return Err(Broken::new("the time that was promised", every.within, every.at));
     }
-    let all: Vec<&Stage> = stages.iter().flatten().collect();
+    let all: Vec<&Server> = stages.iter().filter_map(Stage::server).collect();
+    if stages.iter().any(|stage| matches!(stage, Stage::Tokens(_) | Stage::Broker(_))) {
+        return Err(Broken::new("services only, where no message may take longer", "no topic", "one"));
+    }
     if all.len() != stages.len() {
         return Ok(0); // of several hosts: the plan of all of them proves it
     }
@@ -241,7 +187,7 @@ fn longest(path: &PathPlan, every: &PathEvery, stages: &[Option<Stage>]) -> Resu
     }
     // Time between messages, less what the slowest stage takes for each.
     let gap = period.ns() as f64 / f64::from(burst);
-    let each = |one: &&Stage| one.service.longest().ns() as f64 * one.period as f64 / one.budget as f64;
+    let each = |one: &&Server| one.service.longest().ns() as f64 * one.period as f64 / one.budget as f64;
     let slowest = all.iter().map(each).fold(0.0, f64::max);
     if slowest >= gap * (1.0 - 1e-9) {
         return Err(Broken::new("bandwidth for all messages, in ns each", gap, slowest));

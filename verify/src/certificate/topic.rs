@@ -1,7 +1,8 @@
 //! A topic's promise: the law of the wait for tokens, by another way than the planner's, and what its brokers carry.
 
 use super::broken::Broken;
-use giusto_model::{Plan, Rate, TopicLimit, TopicPlan, Within};
+use super::excess::{first_and_after, LEFT_OUT};
+use giusto_model::{PathPart, Plan, Rate, TokensStage, TopicLimit, TopicPlan, Within};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -18,6 +19,9 @@ pub struct CheckedTopic {
 
 /// Longer queues are not looked at: it would take more than some seconds.
 const LONGEST: usize = 8000;
+/// Time beyond d is summed up by steps of so much of a token's time, and so small that no more than 0.4 % of the sum is added.
+const STEP: f64 = 1.0 / 16.0;
+const STEP_OF_DECAY: f64 = 0.008;
 /// What probabilities may differ by, as times are rounded to a ns.
 const ROUNDED: f64 = 1e-6;
 
@@ -118,7 +122,12 @@ impl Law {
             return Err(Broken::new("a bucket with more tokens than messages, and one at least", "load below 1", load));
         }
         let longest = topic.predicted.iter().map(|claim| claim.within.ns()).max().unwrap_or(0);
-        let most = (depth + rate * longest as f64) / f64::from(batch);
+        Law::up_to(load, (batch, depth), rate, longest as f64)
+    }
+
+    /// For times up to `longest`, in ns.
+    fn up_to(load: f64, (batch, depth): (u32, f64), rate: f64, longest: f64) -> Result<Law, Broken> {
+        let most = (depth + rate * longest) / f64::from(batch);
         if most >= LONGEST as f64 {
             return Err(Broken::new("a queue that can be looked at", format!("{LONGEST} batches"), most.ceil()));
         }
@@ -147,6 +156,39 @@ impl Law {
         }
         sum
     }
+}
+
+/// Of the messages of a path that wait for tokens beside others: P(W > d) + (λ/x)·E(W − d)⁺, without the second part where x is 0;
+/// λ in 1/ns.
+pub(super) fn late(stage: &TokensStage, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
+    let rate = stage.bucket.rate.per_ns();
+    let load = (often + stage.others.map_or(0.0, |others| others.per_ns())) / rate;
+    let depth = stage.bucket.depth.as_f64();
+    if !(load > 0.0 && load < 1.0 - 1e-6 && depth >= 1.0) {
+        return Err(Broken::new("more tokens than messages, and one at least", "load below 1", load));
+    }
+    let claimed = f64::from(part.beyond_ppb) / 1e9;
+    let each = if growth > 0.0 { often / growth } else { 0.0 };
+    let d = part.within.ns() as f64;
+    let decay = decay(load);
+    let step = STEP.min(STEP_OF_DECAY / decay) / rate;
+    // Beyond that hardly any message is later.
+    let tokens = (claimed * LEFT_OUT / (1.0 + each / rate / decay)).max(1e-14).ln() / -decay;
+    let longest = d + (tokens + 2.0) / rate;
+    let law = Law::up_to(load, (1, depth), rate, longest + step * 100.0)?;
+    first_and_after(d, step, (each, claimed), |times| {
+        times.iter().map(|time| if *time > longest { 0.0 } else { law.later(*time) }).collect()
+    })
+}
+
+/// A θ with P(U > x) ≤ e^(−θx) in M/D/1, in units of the service time: the root of ρ(e^θ − 1) = θ, by halving from below.
+fn decay(load: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 2.0 - 2.0 * load.ln());
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        *(if load * f64::exp_m1(middle) <= middle { &mut low } else { &mut high }) = middle;
+    }
+    low
 }
 
 /// P(N ≤ n) for n below `count`, by equal crossings of each level, up by arrivals in a service and down by its end. O(count²).

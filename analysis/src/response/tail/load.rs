@@ -97,12 +97,15 @@ pub(super) fn check(share: Share, classes: &[Class], own: &[(Duration, f64)]) ->
     if budget.is_zero() || budget > period || server == Server::ConstantBandwidth {
         return Err(Error::Budget { budget, period });
     }
-    let fair = |service: &[(Duration, f64)]| {
-        let each = service.iter().all(|(time, p)| !time.is_zero() && p.is_finite() && *p >= 0.0);
-        each && (service.iter().map(|(_, p)| p).sum::<f64>() - 1.0).abs() < 1e-6
-    };
-    if !fair(own) || classes.is_empty() || !classes.iter().all(|class| class.rate > 0.0 && fair(class.service)) {
+    let all = |class: &Class| class.rate > 0.0 && is_law(class.service);
+    if !is_law(own) || classes.is_empty() || !classes.iter().all(all) {
         return Err(Error::Distribution { what: "service times" });
     }
     Ok(())
+}
+
+/// Whether these are times above 0 with their probabilities.
+pub(super) fn is_law(times: &[(Duration, f64)]) -> bool {
+    let each = times.iter().all(|(time, p)| !time.is_zero() && p.is_finite() && *p >= 0.0);
+    each && (times.iter().map(|(_, p)| p).sum::<f64>() - 1.0).abs() < 1e-6
 }

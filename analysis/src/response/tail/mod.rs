@@ -21,7 +21,7 @@ mod work;
 use crate::Error;
 use fluid::Fluid;
 use giusto_model::Duration;
-use load::{check, Load, UP};
+use load::{check, is_law, Load, UP};
 use lundberg::Lundberg;
 
 pub use load::{Class, Share};
@@ -91,6 +91,29 @@ impl Tail {
         let decay = Lundberg::new(&load);
         let (decay, from) = (decay.in_time(&load) / UP, decay.from(&load) * UP);
         Ok(Tail { at: vec![0.0], beyond: vec![1.0], excess: vec![from.max(0.0) + 1.0 / decay], decay, from })
+    }
+
+    /// Of a time that takes these values with these probabilities (Σ = 1).
+    ///
+    /// # Errors
+    /// [`Error::Distribution`] for one that is none.
+    pub(crate) fn steps(times: &[(Duration, f64)]) -> Result<Tail, Error> {
+        if !is_law(times) {
+            return Err(Error::Distribution { what: "measured times" });
+        }
+        let end = times.iter().map(|(time, _)| time.ns()).max().unwrap_or(0) as f64;
+        let values = times.iter().map(|(time, _)| time.ns() as f64);
+        let mut at: Vec<f64> = (0..POINTS).map(|i| end * i as f64 / POINTS as f64).chain(values).collect();
+        at.sort_by(f64::total_cmp);
+        at.dedup();
+        let over = |t: f64, more: &dyn Fn(f64) -> f64| -> f64 {
+            let later = times.iter().filter(|(time, _)| time.ns() as f64 > t);
+            later.map(|(time, p)| p * more(time.ns() as f64 - t)).sum()
+        };
+        let beyond = at.iter().map(|t| over(*t, &|_| 1.0)).collect();
+        let excess = at.iter().map(|t| over(*t, &|more| more)).collect();
+        // Nothing is beyond the end.
+        Ok(Tail { at, beyond, excess, decay: 1.0, from: end })
     }
 
     /// From what is known of Pr{R > t} and of E(R − t)⁺ at the times `at` (ns, ascending from 0), and the exponential beyond.

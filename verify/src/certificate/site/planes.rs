@@ -3,8 +3,8 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, Path, PathPlan, Plan, Service, Site, Topic, TopicPlan,
-    Within, ZooKeeper, ZooKeeperPlan,
+    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, Path, PathPlan, PathStage, Plan, Service, Site, Through,
+    Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
 };
 
 pub(super) fn topics(plan: &Plan, site: &Site) -> Result<(), Broken> {
@@ -65,15 +65,20 @@ pub(super) fn paths(plan: &Plan, site: &Site) -> Result<(), Broken> {
 fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> {
     let whose = format!("path '{}'", path.name);
     same(&whose, "how its messages come", &path.source, &planned.source)?;
-    let through: Vec<&String> = planned.through.iter().map(|stage| &stage.service).collect();
-    same(&whose, "its services", &path.through.iter().collect(), &through)?;
+    let through = planned.through.iter().filter_map(|stage| match stage {
+        PathStage::Service(stage) => Some(Through::Service(stage.service.clone())),
+        PathStage::Tokens(stage) => Some(Through::Topic(stage.tokens_of.clone())),
+        PathStage::Broker(_) => None,
+    });
+    same(&whose, "its services and topics", &path.through, &through.collect())?;
     let points = planned.points.iter().map(|point| Within { percentile: point.percentile, within: point.within });
     same(&whose, "percentiles that were promised", &path.points, &points.collect())?;
     same(&whose, "the longest time that was promised", &path.every, &planned.every.as_ref().map(|one| one.within))?;
     planned.through.windows(2).try_for_each(|pair| {
-        let link = site.paths.links.iter().find(|link| link.from == pair[0].on && link.to == pair[1].on);
-        let worst = (pair[0].on != pair[1].on).then(|| link.map(|link| link.worst));
-        same(&whose, "the link between two of its hosts", &worst.flatten(), &pair[1].link)
+        let (from, to) = (pair[0].on(), pair[1].on());
+        let link = site.paths.links.iter().find(|link| link.from == from && link.to == to);
+        let worst = (from != to).then(|| link.map(|link| link.worst));
+        same(&whose, "the link between two of its hosts", &worst.flatten(), &pair[1].link())
     })
 }
 

@@ -1,0 +1,158 @@
+//! What a path counts on at each of its stages, and that the rest of the plan gives it.
+
+use super::broken::Broken;
+use giusto_model::{
+    BrokerStage, Certificate, Duration, PathPlan, PathStage, Plan, Promise, ServicePlan, ServiceStage, ServiceTime,
+    TokensStage, TopicLimit,
+};
+
+/// What is counted on at a stage.
+pub(super) enum Stage<'a> {
+    Service(Server<'a>),
+    Tokens(&'a TokensStage),
+    Broker(&'a BrokerStage),
+    /// It is on a host that the plan is not for.
+    Elsewhere,
+}
+
+impl Stage<'_> {
+    /// Of a service.
+    pub(super) fn server(&self) -> Option<&Server<'_>> {
+        match self {
+            Stage::Service(server) => Some(server),
+            Stage::Tokens(_) | Stage::Broker(_) | Stage::Elsewhere => None,
+        }
+    }
+}
+
+/// What is counted on of a service's budget.
+pub(super) struct Server<'a> {
+    pub(super) period: u64,
+    pub(super) budget: u64,
+    pub(super) latency: u64,
+    pub(super) service: &'a ServiceTime,
+}
+
+impl<'a> Server<'a> {
+    fn of(entry: &'a ServicePlan) -> Result<Self, Broken> {
+        let (Promise::Stage { service, .. }, Certificate::Stage { budget, latency }) =
+            (&entry.promise, &entry.certificate)
+        else {
+            return Err(Broken::new("a service without a promise of its own", "a stage", &entry.promise));
+        };
+        let some = service.bound().iter().all(|(time, p)| !time.is_zero() && *p > 0.0);
+        if !some || service.longest().is_zero() {
+            return Err(Broken::new("messages that take time", "some", "none"));
+        }
+        Ok(Server { period: entry.server.period.ns(), budget: budget.ns(), latency: latency.ns(), service })
+    }
+}
+
+/// All stages of `path`, in order.
+pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage<'a>>, Broken> {
+    let mut stages = Vec::new();
+    for (nth, stage) in path.through.iter().enumerate() {
+        let before = nth.checked_sub(1).map(|nth| path.through[nth].on());
+        if before.is_some_and(|before| before != stage.on()) != stage.link().is_some() {
+            return Err(Broken::new(
+                format!("a link to '{stage}' where its host is another"),
+                stage.on(),
+                before.unwrap_or("the first stage"),
+            ));
+        }
+        if path.through[..nth].iter().any(|other| is_same(other, stage)) {
+            return Err(Broken::new("each service and topic once", 1, stage));
+        }
+        // Messages of another path may come between.
+        let others = plan.paths.iter().filter(|other| other.through.iter().any(|one| is_same(one, stage)));
+        if others.count() != 1 {
+            return Err(Broken::new(format!("one path through '{stage}'"), 1, "several"));
+        }
+        let here = plan.hosts.iter().any(|host| host.name == stage.on());
+        let next = path.through.get(nth + 1);
+        stages.push(match stage {
+            PathStage::Service(stage) => service(plan, stage, here)?,
+            PathStage::Tokens(stage) => tokens(plan, path, stage, (here, next))?,
+            PathStage::Broker(stage) => {
+                let before = nth.checked_sub(1).map(|nth| &path.through[nth]);
+                if !matches!(before, Some(PathStage::Tokens(one)) if one.tokens_of == stage.broker_of) {
+                    return Err(Broken::new(
+                        format!("the bucket of '{}' before its broker", stage.broker_of),
+                        1,
+                        "none",
+                    ));
+                }
+                broker(plan, stage, here)?
+            }
+        });
+    }
+    Ok(stages)
+}
+
+fn is_same(one: &PathStage, other: &PathStage) -> bool {
+    match (one, other) {
+        (PathStage::Service(one), PathStage::Service(other)) => one.service == other.service,
+        (PathStage::Tokens(one), PathStage::Tokens(other)) => one.tokens_of == other.tokens_of,
+        (PathStage::Broker(one), PathStage::Broker(other)) => one.broker_of == other.broker_of,
+        _ => false,
+    }
+}
+
+fn service<'a>(plan: &'a Plan, stage: &ServiceStage, here: bool) -> Result<Stage<'a>, Broken> {
+    let own = plan.services.iter().find(|entry| entry.name == stage.service);
+    if own.is_none() == here || own.is_some_and(|entry| entry.on != stage.on) {
+        let found = own.map_or("none", |entry| entry.on.as_str());
+        return Err(Broken::new(format!("the service of its stage '{}', there", stage.service), &stage.on, found));
+    }
+    let Some(entry) = own else { return Ok(Stage::Elsewhere) };
+    Server::of(entry).map(Stage::Service).map_err(|broken| broken.of(entry))
+}
+
+/// The bucket of the topic, less what may be on its way, for all messages of it; and its broker after it.
+fn tokens<'a>(
+    plan: &'a Plan,
+    path: &PathPlan,
+    stage: &'a TokensStage,
+    (here, next): (bool, Option<&PathStage>),
+) -> Result<Stage<'a>, Broken> {
+    let name = &stage.tokens_of;
+    if !matches!(next, Some(PathStage::Broker(one)) if one.broker_of == *name && one.on == stage.on) {
+        return Err(Broken::new(format!("the broker of '{name}' after its bucket"), &stage.on, "none"));
+    }
+    let topic = plan.topics.iter().find(|topic| topic.name == *name);
+    if topic.is_none() == here {
+        return Err(Broken::new(format!("the topic of its stage '{name}'"), "one", "none"));
+    }
+    let Some(topic) = topic else { return Ok(Stage::Elsewhere) };
+    if topic.brokers != [stage.on.as_str()] || topic.arrivals.batch != 1 {
+        return Err(Broken::new(
+            format!("'{name}' on one broker, message by message"),
+            &stage.on,
+            topic.brokers.join(", "),
+        ));
+    }
+    let on_the_way = if topic.limit == TopicLimit::Delivery { 1.0 } else { 0.0 };
+    let (rate, depth) = (topic.bucket.rate, topic.bucket.depth.as_f64() - on_the_way);
+    if stage.bucket.rate != rate || stage.bucket.depth.as_f64() > depth {
+        return Err(Broken::new(format!("tokens of '{name}' that its messages can count on"), depth, stage.bucket));
+    }
+    let all = path.source.per_ns() + stage.others.map_or(0.0, |others| others.per_ns());
+    if all < topic.arrivals.rate.per_ns() * (1.0 - 1e-12) {
+        return Err(Broken::new(format!("all messages of '{name}', a second"), topic.arrivals.rate, 1e9 * all));
+    }
+    Ok(Stage::Tokens(stage))
+}
+
+fn broker<'a>(plan: &'a Plan, stage: &'a BrokerStage, here: bool) -> Result<Stage<'a>, Broken> {
+    let topic = plan.topics.iter().find(|topic| topic.name == stage.broker_of);
+    let Some(topic) = topic.filter(|_| here) else { return Ok(Stage::Elsewhere) };
+    let measured = topic.measured.as_ref();
+    let same = measured.is_some_and(|one| one.latency == stage.latency && one.worst == Some(stage.worst));
+    let ascends = stage.latency.last().is_some_and(|last| last.within <= stage.worst && last.within > Duration::ZERO);
+    match same && ascends {
+        true => Ok(Stage::Broker(stage)),
+        false => {
+            Err(Broken::new(format!("what was measured of the broker of '{}'", stage.broker_of), "the same", "other"))
+        }
+    }
+}
