@@ -55,8 +55,13 @@ pub(crate) fn links_json(site: &Site) -> Value {
 }
 
 pub(crate) fn paths_json(site: &Site) -> Value {
+    let stage = |stage: &Through| match stage {
+        Through::Service(name) => json!(name),
+        Through::Topic(name) => json!({"topic": name}),
+    };
     let path = |path: &Path| {
         let Path { name, source, through, points, every, load } = path;
+        let through: Vec<Value> = through.iter().map(stage).collect();
         json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
             "load": load})
     };

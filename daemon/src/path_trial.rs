@@ -58,15 +58,14 @@ pub fn try_path(
     talk: &mut Talk<Path, PathSlice>,
 ) -> Result<Trial<PathSlice>, Error> {
     let is_stage = |name: &String| path.services().any(|stage| stage == name);
-    let stages: Vec<usize> = (0..plan.services.len()).filter(|index| is_stage(&plan.services[*index].name)).collect();
-    let mut cpus: Vec<u32> = stages.iter().map(|index| plan.services[*index].core).collect();
+    let mut cpus: Vec<u32> = plan.services.iter().filter(|one| is_stage(&one.name)).map(|one| one.core).collect();
     // A core that no stage uses, if there is one.
     let free = cores.iter().copied().find(|core| !cpus.contains(core));
     let generator = Generator { cpu: free, fifo_priority: Some(GENERATOR_PRIORITY) };
     cpus.extend(free);
     let slice = length(path, options.slice);
     let mut ends = PathEnds::new(load.send, load.receive)?;
-    let mut bench = Bench { deployment, stages: &stages, ends: &mut ends, generator, load, stop: talk.stop };
+    let mut bench = Bench { deployment, reserved: plan.services.len(), ends: &mut ends, generator, load, stop: talk.stop };
     let mut arms = |cycle| match cycle % NO_PLAN_EVERY {
         1 => vec![Arm::NoPlan, Arm::Giusto],
         _ => vec![Arm::Giusto],
@@ -84,8 +83,8 @@ pub fn try_path(
 
 struct Bench<'b, 'd> {
     deployment: &'b mut Deployment<'d>,
-    /// Their places in the plan.
-    stages: &'b [usize],
+    /// Services that have a reservation by the plan: the stages, and what else was promised something, such as a broker.
+    reserved: usize,
     ends: &'b mut PathEnds,
     generator: Generator,
     load: PathLoad,
@@ -101,14 +100,14 @@ impl Bench<'_, '_> {
         self.deployment.confine()?; // those that have come since
         let reserved = match arm {
             Arm::NoPlan | Arm::Whole => 0,
-            Arm::Giusto => self.stages.len(),
+            Arm::Giusto => self.reserved,
         };
-        for &index in &self.stages[..reserved] {
+        for index in 0..reserved {
             self.deployment.reserve(index)?;
         }
         // What a slice without the plan has left in the queues is no message of the next one.
         let driven = self.ends.settle(SETTLE, self.stop).and_then(|()| self.ends.drive(&plan, &mut |_| !(self.stop)()));
-        for &index in &self.stages[..reserved] {
+        for index in 0..reserved {
             self.deployment.release(index)?;
         }
         if (self.stop)() {

@@ -28,7 +28,7 @@ fn alarms() -> Topic {
     Topic {
         name: "alarms".into(),
         publishers: 100,
-        each: "10/s".parse().unwrap(),
+        each: "1/s".parse().unwrap(),
         batch: 1,
         brokers: vec!["edge-2".into()],
         promise: points(&[("p99", "9ms")]),
@@ -85,7 +85,7 @@ fn a_topic_is_its_bucket_and_its_broker_and_all_of_it_is_checked() {
     assert_eq!(path.through.len(), 4);
     assert_eq!(path.through.iter().map(PathStage::on).collect::<Vec<_>>(), ["edge-1", "edge-2", "edge-2", "edge-2"]);
     assert_eq!(path.through[1].link(), Some(time("300us")));
-    assert_eq!(tokens(path).others, Some("950/s".parse().unwrap()));
+    assert_eq!(tokens(path).others, Some("50/s".parse().unwrap()));
     let planned = &found.topics[0];
     // One token of the bucket may be on its way with a message.
     let free = planned.bucket.depth.as_f64() - 1.0;
@@ -98,7 +98,7 @@ fn a_topic_is_its_bucket_and_its_broker_and_all_of_it_is_checked() {
     assert_eq!(checked.paths[0].compared, 8);
     let said = explain(&found, "braking").unwrap();
     for words in
-        ["at tokens of alarms", "beside 950/s of others", "at broker of alarms", "at most 8 ms", "assumed, not proven"]
+        ["at tokens of alarms", "beside 50/s of others", "at broker of alarms", "at most 8 ms", "assumed, not proven"]
     {
         assert!(said.contains(words), "{words}: {said}");
     }
@@ -126,7 +126,7 @@ fn a_path_may_begin_and_end_with_a_topic() {
 
 #[test]
 fn what_is_simulated_is_within_what_is_proven() {
-    for (seed, others, execution) in [(1, "10/s", "1ms"), (2, "40/s", "3ms"), (3, "9/s", "100us")] {
+    for (seed, others, execution) in [(1, "1/s", "1ms"), (2, "2/s", "3ms"), (3, "0.6/s", "100us")] {
         let mut site = site(&[("p99", "200ms")]);
         site.topics[0].each = others.parse().unwrap();
         site.services[0] = stage("camera", execution, "edge-1");
@@ -157,13 +157,13 @@ fn what_cannot_be_planned_says_what_to_write() {
     assert_eq!(unknown.cause, unmeasured.cause);
     let several = refused(&|site| {
         site.topics[0].brokers.push("edge-1".into());
-        site.topics[0].measured.as_mut().unwrap().capacity = "900/s".parse().unwrap();
+        site.topics[0].measured.as_mut().unwrap().capacity = "60/s".parse().unwrap();
     });
     assert_eq!(several.cause, PathCause::Brokers { topic: "alarms".into(), brokers: 2 });
     let batches = refused(&|site| site.topics[0].batch = 2);
     assert_eq!(batches.cause, PathCause::Batches { topic: "alarms".into() });
     let fewer = refused(&|site| site.topics[0].publishers = 4);
-    assert!(matches!(fewer.cause, PathCause::Fewer { .. }) && fewer.to_string().contains("40/s"), "{fewer}");
+    assert!(matches!(fewer.cause, PathCause::Fewer { .. }) && fewer.to_string().contains("send 4/s"), "{fewer}");
     let shared = refused(&|site| {
         let mut other = site.paths.all[0].clone();
         other.name = "other".into();

@@ -4,7 +4,7 @@ use crate::guest::{Guests, Job, LONGEST};
 use crate::passage::Passage;
 use crate::scheduler::{Core, Scheduler};
 use crate::stats::Stats;
-use crate::system::{Error, Hop, System, To};
+use crate::system::{Error, System, To, OTHERS};
 use crate::trace::Observer;
 use giusto_model::{Duration, Instant, JobRecord};
 use std::cmp::Reverse;
@@ -95,11 +95,14 @@ struct Play<'a, S> {
     next_change: u64,
     /// By server: several virtual CPUs share its queue.
     shared: Vec<bool>,
-    /// By server and task, which hop the message of a job that ends takes; empty without any.
-    hops: Vec<Vec<Option<usize>>>,
-    /// By hop, what is between.
+    /// By server and task, where a job that ends sends a message, and how long that takes; empty without any.
+    hops: Vec<Vec<Option<(To, u64)>>>,
+    /// What else messages go through.
     passages: Vec<Passage>,
 }
+
+/// The task of a message that comes from outside to a place between servers.
+const FROM_OUTSIDE: u32 = u32::MAX;
 
 impl<'a, S: Scheduler> Play<'a, S> {
     fn new(scheduler: &'a mut S, system: &'a System, seed: u64) -> Result<Self, Error> {
@@ -141,43 +144,86 @@ impl<'a, S: Scheduler> Play<'a, S> {
 
     fn messages(&mut self, seed: u64) -> Result<(), Error> {
         let messages = &self.system.messages;
-        let known = |to: &To| match self.guests.get(to.server) {
-            Some(Some(guests)) if guests.waits(to.task) => Ok(()),
-            _ => Err(Error::Message { index: to.server, task: to.task }),
+        let known = |to: &To| {
+            let (mut server, task) = (to.server, to.task);
+            // As many places as there are, at most.
+            for _ in 0..=messages.between.len() {
+                match (self.guests.get(server), messages.between.get(server.wrapping_sub(self.guests.len()))) {
+                    (Some(Some(guests)), _) if guests.waits(task) => return Ok(()),
+                    (None, Some(place)) => match place.to {
+                        Some(next) => server = next,
+                        None => return Ok(()),
+                    },
+                    _ => break,
+                }
+            }
+            Err(Error::Message { index: server, task })
         };
         messages
             .arrivals
             .iter()
             .map(|(_, to)| to)
-            .chain(messages.hops.iter().map(|hop| &hop.to))
+            .chain(messages.hops.iter().map(|(_, to, _)| to))
             .try_for_each(known)?;
         let arrivals = messages.arrivals.iter().filter(|(at, _)| at.ns() <= LONGEST);
         self.releases.extend(arrivals.map(|(at, to)| Reverse((at.ns(), to.server as u32, to.task))));
-        for (nth, Hop { from, by, .. }) in messages.hops.iter().enumerate() {
+        for (nth, place) in messages.between.iter().enumerate() {
+            let server = self.guests.len() + nth;
+            if place.others.is_some() {
+                known(&To { server, task: OTHERS })?;
+            }
+            let mut passage = Passage::new(place, seed, u64::MAX - 1 - nth as u64);
+            self.releases.extend(passage.next(0).map(|at| Reverse((at, server as u32, FROM_OUTSIDE))));
+            self.passages.push(passage);
+        }
+        for (from, to, takes) in &messages.hops {
             self.hops.resize(self.guests.len(), Vec::new());
             let Some(tasks) = self.hops.get_mut(from.server) else {
                 return Err(Error::Message { index: from.server, task: from.task });
             };
             tasks.resize(tasks.len().max(from.task as usize + 1), None);
-            tasks[from.task as usize] = Some(nth);
-            self.passages.push(Passage::new(by, seed, u64::MAX - 1 - nth as u64));
+            tasks[from.task as usize] = Some((*to, takes.ns().min(LONGEST)));
         }
         Ok(())
     }
 
     #[inline]
     fn release(&mut self, now: u64, observer: &mut dyn Observer) -> Result<(), Error> {
-        while let Some(mut first) = self.releases.peek_mut() {
-            let Reverse((at, server, task)) = *first;
-            let Some(guests) = self.guests[server as usize].as_mut().filter(|_| at <= now) else { break };
+        while let Some(&Reverse((at, server, task))) = self.releases.peek() {
+            if at > now {
+                break;
+            }
+            let Some(guests) = self.guests.get_mut(server as usize) else {
+                self.releases.pop();
+                self.pass(server as usize - self.guests.len(), task, at, observer);
+                continue;
+            };
+            let Some(guests) = guests else { break };
             observer.release(server as usize, task, at)?;
-            match guests.release(task, at) {
-                Some(next) => *first = Reverse((next, server, task)),
-                None => drop(PeekMut::pop(first)),
+            let mut first = self.releases.peek_mut();
+            match (guests.release(task, at), &mut first) {
+                (Some(next), Some(first)) => **first = Reverse((next, server, task)),
+                _ => drop(first.map(PeekMut::pop)),
             }
             self.touched.push(server as usize);
         }
         Ok(())
+    }
+
+    /// A message as of `task` comes to a place between servers.
+    fn pass(&mut self, nth: usize, task: u32, at: u64, observer: &mut dyn Observer) {
+        let passage = &mut self.passages[nth];
+        if task == FROM_OUTSIDE {
+            let server = (self.guests.len() + nth) as u32;
+            self.releases.extend(passage.next(at).map(|next| Reverse((next, server, FROM_OUTSIDE))));
+        }
+        let (place, task) = (&self.system.messages.between[nth], if task == FROM_OUTSIDE { OTHERS } else { task });
+        let through = passage.pass(at, &mut |waypoint, took| observer.passed(nth, task, waypoint, took));
+        let through = through.saturating_add(place.takes.ns()).min(LONGEST);
+        match place.to {
+            Some(to) => self.releases.push(Reverse((through, to as u32, task))),
+            None => observer.left(nth, task, through),
+        }
     }
 
     /// Of the first virtual CPU of each server.
@@ -286,11 +332,8 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 if let Some(at) = guests.finished(done.task, next) {
                     self.releases.push(Reverse((at, server as u32, done.task)));
                 }
-                if let Some(&Some(hop)) = self.hops.get(server).and_then(|own| own.get(done.task as usize)) {
-                    let Hop { to, takes, .. } = &self.system.messages.hops[hop];
-                    let at = next + takes.ns().min(LONGEST);
-                    let at = self.passages[hop].pass(at, &mut |nth, took| observer.passed(hop, nth, took));
-                    self.releases.push(Reverse((at, to.server as u32, to.task)));
+                if let Some(&Some((to, takes))) = self.hops.get(server).and_then(|own| own.get(done.task as usize)) {
+                    self.releases.push(Reverse((next + takes, to.server as u32, to.task)));
                 }
             }
         }

@@ -33,7 +33,6 @@ mod watch;
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use partitioned::{Critical, Partitioned};
-pub use passage::Waypoint;
 pub use path::{on_its_cores, play_path, PlayedPath};
 pub use predict::{predict, predict_random, predict_under, Overload, Predicted, TaskTimes, Under};
 pub use random::{replay, sample, Interval, Sampled};
@@ -41,7 +40,9 @@ pub use scheduler::Scheduler;
 pub use seeds::{in_parallel, simulate_seeds};
 pub use shown::Shown;
 pub use stats::{Stats, PERCENTILE_ERROR};
-pub use system::{Change, Error, Execution, Guest, Hop, Messages, ServerSpec, Sporadic, System, To, Workload};
+pub use system::{
+    Between, Change, Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Waypoint, Workload, OTHERS,
+};
 pub use timeline::{Lane, Play, Timeline};
 pub use trace::{Observer, Trace, Unobserved};
 pub use watch::{Idle, Watch};

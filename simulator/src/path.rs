@@ -3,9 +3,10 @@
 use crate::engine::simulate_with;
 use crate::guest::exponential;
 use crate::partitioned::Partitioned;
-use crate::passage::{Passage, Waypoint};
 use crate::stats::Stats;
-use crate::system::{Error, Execution, Guest, Hop, Messages, ServerSpec, Sporadic, System, To, Workload};
+use crate::system::{
+    Between, Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Waypoint, Workload, OTHERS,
+};
 use crate::trace::Observer;
 use giusto_model::{
     Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan, Task,
@@ -48,26 +49,22 @@ pub fn play_path(
     let services = path.through.iter().filter_map(PathStage::service);
     let stages: Option<Vec<Stage>> = services.map(|service| Stage::of(service, &servers)).collect();
     let stages = stages.ok_or(none.clone())?;
-    let gaps = gaps(path);
     let mut specs: Vec<ServerSpec> = servers.iter().map(|one| spec(one)).collect();
-    for stage in &stages {
-        specs[stage.server] = stage.spec(&servers);
+    let route = Route::new(path, &stages, specs.len());
+    for (stage, others) in stages.iter().zip(&route.others) {
+        specs[stage.server] = stage.spec(&servers, *others);
     }
-    let to = |stage: &Stage| To { server: stage.server, task: 0 };
-    let (Some(first), Some(last)) = (stages.first(), stages.last()) else { return Err(none) };
-    let arrivals = arrivals(path.source, horizon, &mut ChaCha8Rng::seed_from_u64(seed));
-    let hops = stages.windows(2).zip(&gaps[1..]).map(|(pair, gap)| {
-        let takes = Duration::from_ns(pair[0].late.ns().saturating_add(gap.links));
-        Hop { from: to(&pair[0]), to: to(&pair[1]), takes, by: gap.by.clone() }
-    });
-    let passage = |nth: usize| Passage::new(&gaps[nth].by, seed, BEFORE_AND_AFTER - nth as u64);
-    let (mut before, after) = (passage(0), passage(stages.len()));
-    let mut passed: Vec<Stats> = path.through.iter().map(|_| Stats::new()).collect();
-    let mut enter = |at: &Instant| {
-        let at = before.pass(at.ns(), &mut |nth, took| passed[gaps[0].stages[nth]].add(took));
-        (Instant::from_ns(at.saturating_add(gaps[0].links)), to(first))
+    let (Some(first), Some(&Station { number: last, .. })) = (route.stations.first(), route.stations.last()) else {
+        return Err(none);
     };
-    let messages = Messages { arrivals: arrivals.iter().map(&mut enter).collect(), hops: hops.collect() };
+    let first = To { server: first.number, task: 0 };
+    let arrivals = arrivals(path.source, horizon, &mut ChaCha8Rng::seed_from_u64(seed));
+    let Route { hops, between, .. } = &route;
+    let messages = Messages {
+        arrivals: arrivals.iter().map(|at| (*at, first)).collect(),
+        hops: hops.clone(),
+        between: between.clone(),
+    };
     let mut apart = Partitioned::new(cores.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     for (one, spec) in servers.iter().zip(&specs) {
         let core = cores.iter().position(|core| *core == (one.on.as_str(), one.core)).unwrap_or(0);
@@ -76,8 +73,10 @@ pub fn play_path(
     }
     let system = System { cores: cores.len() as u32, messages, ..System::new(Order::Edf, specs) };
     let ends = vec![None; arrivals.len()];
-    let last = (last.server, last.late.ns().saturating_add(gaps[stages.len()].links));
-    let mut watched = Watched { last, ends, horizon: horizon.ns(), gaps: &gaps, after, passed, inner: observer };
+    let late = stages.iter().find(|stage| stage.server == last).map_or(0, |stage| stage.late.ns());
+    let passed = path.through.iter().map(|_| Stats::new()).collect();
+    let mut watched =
+        Watched { last, late, ends, ended: 0, horizon: horizon.ns(), places: &route.places, passed, inner: observer };
     let longest = path.points.iter().map(|point| point.at).chain(path.every.as_ref().map(|every| every.at)).max();
     let end = longest.and_then(|longest| longest.checked_mul(2)?.checked_add(horizon)).ok_or(Error::Horizon)?;
     let all = simulate_with(&mut apart, &system, end, seed, &mut watched)?;
@@ -104,35 +103,71 @@ pub fn play_path(
     Ok(PlayedPath { messages, whole, stages })
 }
 
-/// Streams of random numbers of what is before the first service and after the last.
-const BEFORE_AND_AFTER: u64 = u64::MAX / 2;
-
-/// What is before a service, or after the last: links, and stages that are none.
-#[derive(Default)]
-struct Gap {
-    links: u64,
-    by: Vec<Waypoint>,
-    /// Which stages of the path these are.
-    stages: Vec<usize>,
+/// Where messages of a path go, one station after the other.
+struct Route {
+    stations: Vec<Station>,
+    hops: Vec<(To, To, Duration)>,
+    between: Vec<Between>,
+    /// Which stages of the path each of those is.
+    places: Vec<Vec<usize>>,
+    /// By service: others, which a topic before it has brought, come as well.
+    others: Vec<bool>,
 }
 
-fn gaps(path: &PathPlan) -> Vec<Gap> {
-    let mut gaps = vec![Gap::default()];
-    for (nth, stage) in path.through.iter().enumerate() {
-        let Some(gap) = gaps.last_mut() else { continue };
-        gap.links = gap.links.saturating_add(stage.link().unwrap_or(Duration::ZERO).ns());
-        let waypoint = match stage {
-            PathStage::Service(_) => {
-                gaps.push(Gap::default());
-                continue;
+/// A server, or a place between servers.
+struct Station {
+    number: usize,
+    /// The link to it.
+    link: u64,
+}
+
+impl Route {
+    fn new(path: &PathPlan, stages: &[Stage], servers: usize) -> Route {
+        let mut route = Route { stations: vec![], hops: vec![], between: vec![], places: vec![], others: Vec::new() };
+        let (mut served, mut with_others) = (stages.iter(), false);
+        for (nth, stage) in path.through.iter().enumerate() {
+            let link = stage.link().unwrap_or(Duration::ZERO).ns();
+            match stage {
+                PathStage::Service(_) => {
+                    let Some(own) = served.next() else { continue };
+                    route.stations.push(Station { number: own.server, link });
+                    route.others.push(with_others);
+                }
+                PathStage::Tokens(stage) => {
+                    with_others |= stage.others.is_some();
+                    route.stations.push(Station { number: servers + route.between.len(), link });
+                    let by = vec![Waypoint::Tokens(stage.bucket)];
+                    route.between.push(Between { by, others: stage.others, ..Between::default() });
+                    route.places.push(vec![nth]);
+                }
+                PathStage::Broker(stage) => {
+                    let (Some(place), Some(stages)) = (route.between.last_mut(), route.places.last_mut()) else {
+                        continue;
+                    };
+                    place.by.push(Waypoint::Drawn(stage.times()));
+                    stages.push(nth);
+                }
             }
-            PathStage::Tokens(stage) => Waypoint::Tokens(stage.bucket, stage.others),
-            PathStage::Broker(stage) => Waypoint::Drawn(stage.times()),
-        };
-        gap.by.push(waypoint);
-        gap.stages.push(nth);
+        }
+        for pair in route.stations.windows(2) {
+            let (from, to, link) = (pair[0].number, pair[1].number, pair[1].link);
+            match from.checked_sub(servers) {
+                Some(nth) => {
+                    let place = &mut route.between[nth];
+                    (place.to, place.takes) = (Some(to), Duration::from_ns(link));
+                }
+                None => {
+                    let late = stages.iter().find(|stage| stage.server == from).map_or(0, |stage| stage.late.ns());
+                    let takes = Duration::from_ns(late.saturating_add(link));
+                    let own = |task| (To { server: from, task }, To { server: to, task }, takes);
+                    let tasks = stages.iter().zip(&route.others).find(|(stage, _)| stage.server == from);
+                    let tasks = if tasks.is_some_and(|(_, others)| *others) { 0..=OTHERS } else { 0..=0 };
+                    route.hops.extend(tasks.map(own));
+                }
+            }
+        }
+        route
     }
-    gaps
 }
 
 /// All services of the cores that the stages of `path` are on, by core.
@@ -167,11 +202,14 @@ impl Stage {
         }
     }
 
-    fn spec(&self, servers: &[&ServicePlan]) -> ServerSpec {
+    /// Messages are of task 0, those that others sent of [`OTHERS`].
+    fn spec(&self, servers: &[&ServicePlan], others: bool) -> ServerSpec {
         let planned = servers[self.server];
-        let task = Task::sporadic(&planned.name, Duration::from_ns(1), planned.server.period);
+        let task = |name: &str| Task::sporadic(name, Duration::from_ns(1), planned.server.period);
+        let mut tasks = vec![task(&planned.name)];
+        tasks.extend(others.then(|| task("others")));
         let (execution, sporadic) = (self.execution.clone(), Sporadic::Messages);
-        let workload = Some(Workload { tasks: vec![task], guest: Guest::Fifo, execution, sporadic });
+        let workload = Some(Workload { tasks, guest: Guest::Fifo, execution, sporadic });
         ServerSpec { budget: self.budget, workload, ..spec(planned) }
     }
 }
@@ -217,36 +255,45 @@ fn arrivals(source: PathSource, horizon: Duration, rng: &mut ChaCha8Rng) -> Vec<
     all.into_iter().map(Instant::from_ns).collect()
 }
 
-/// Keeps when messages end after the last service, which serves them in the order in which they came to the first, and what they
-/// took at stages that are no services. Of what comes after the horizon it tells ends only.
+/// Keeps when messages of the path end at the last station, which serves them in the order in which they came to the first, and
+/// what all messages took at stages that are no services. Of what comes after the horizon it tells ends only.
 struct Watched<'a> {
-    /// The last service, and what is added to each message after it,
-    last: (usize, u64),
-    /// before these.
-    after: Passage,
+    last: usize,
+    /// Added to each message at the last.
+    late: u64,
     ends: Vec<Option<Instant>>,
+    ended: usize,
     horizon: u64,
-    gaps: &'a [Gap],
+    places: &'a [Vec<usize>],
     passed: Vec<Stats>,
     inner: &'a mut dyn Observer,
 }
 
+impl Watched<'_> {
+    fn end(&mut self, at: u64) {
+        if let Some(end) = self.ends.get_mut(self.ended) {
+            *end = Some(Instant::from_ns(at.saturating_add(self.late)));
+        }
+        self.ended += 1;
+    }
+}
+
 impl Observer for Watched<'_> {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
-        let (last, more) = self.last;
-        if let Some(finish) = job.finish.filter(|_| server == last) {
-            let stages = self.gaps.last().map_or(&[][..], |gap| &gap.stages);
-            let passed = &mut self.passed;
-            let end = self.after.pass(finish.ns().saturating_add(more), &mut |nth, took| passed[stages[nth]].add(took));
-            if let Some(own) = self.ends.get_mut(job.job as usize) {
-                *own = Some(Instant::from_ns(end));
-            }
+        if let Some(finish) = job.finish.filter(|_| server == self.last && job.task == 0) {
+            self.end(finish.ns());
         }
         self.inner.job(server, job)
     }
-    fn passed(&mut self, hop: usize, waypoint: usize, took: u64) {
-        // Hop n is before service n + 1.
-        self.passed[self.gaps[hop + 1].stages[waypoint]].add(took);
+    fn passed(&mut self, between: usize, task: u32, waypoint: usize, took: u64) {
+        if task == 0 {
+            self.passed[self.places[between][waypoint]].add(took);
+        }
+    }
+    fn left(&mut self, _: usize, task: u32, at: u64) {
+        if task == 0 {
+            self.end(at);
+        }
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         match from < self.horizon {

@@ -1,7 +1,6 @@
 //! What is simulated.
 
-use crate::passage::Waypoint;
-use giusto_model::{Duration, Instant, ServerKind, Task};
+use giusto_model::{Bucket, Duration, Instant, Rate, ServerKind, Task};
 use giusto_policy::{Order, When};
 use std::sync::Arc;
 
@@ -30,21 +29,35 @@ pub struct System {
 pub struct Messages {
     /// From outside, in any order.
     pub arrivals: Vec<(Instant, To)>,
-    /// At most one from each task.
-    pub hops: Vec<Hop>,
+    /// A job that ends at the first sends one to the second, which comes so much later. At most one from each task.
+    pub hops: Vec<(To, To, Duration)>,
+    /// What else they go through: [`To::server`] counts on from the servers.
+    pub between: Vec<Between>,
 }
 
-/// A job that ends sends a message.
-#[derive(Clone, Debug)]
-pub struct Hop {
-    /// The task whose job ends.
-    pub from: To,
-    /// The task that waits for it.
-    pub to: To,
-    /// It comes so much later,
-    pub takes: Duration,
-    /// and then goes through these.
+/// Places that messages go through in the order in which they come, each as of the task that it will release.
+#[derive(Clone, Debug, Default)]
+pub struct Between {
+    /// One after the other.
     pub by: Vec<Waypoint>,
+    /// Others that come from outside, at random, as of task [`OTHERS`].
+    pub others: Option<Rate>,
+    /// The server or place to which all go on; `None`: it is the end.
+    pub to: Option<usize>,
+    /// So much later.
+    pub takes: Duration,
+}
+
+/// The task that messages from elsewhere release.
+pub const OTHERS: u32 = 1;
+
+/// One of these places.
+#[derive(Clone, Debug)]
+pub enum Waypoint {
+    /// Each message takes a token, and waits for it.
+    Tokens(Bucket),
+    /// It takes so long, with these probabilities (Σ = 1).
+    Drawn(Vec<(Duration, f64)>),
 }
 
 /// A task, its copies counted one by one, of a server.

@@ -32,8 +32,10 @@ pub trait Observer {
     fn budget(&mut self, _server: usize, _at: u64, _left: i64) -> Result<(), Error> {
         Ok(())
     }
-    /// A message took so long, in ns, at a waypoint of a hop between two servers.
-    fn passed(&mut self, _hop: usize, _waypoint: usize, _took: u64) {}
+    /// A message as of `task` took so long, in ns, at a waypoint between servers.
+    fn passed(&mut self, _between: usize, _task: u32, _waypoint: usize, _took: u64) {}
+    /// ... and came to its end there.
+    fn left(&mut self, _between: usize, _task: u32, _at: u64) {}
     /// No server had `core` from `from` to `to`. Stretches that touch are not joined.
     fn idle(&mut self, _core: u32, _from: u64, _to: u64) -> Result<(), Error> {
         Ok(())

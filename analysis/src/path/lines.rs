@@ -29,11 +29,12 @@ pub(super) struct Queue {
     pub(super) stage: usize,
     /// The flow that is followed.
     pub(super) flow: usize,
-    /// Flows that have come all the way with it, itself among them; those of them that also go on with it.
+    /// Flows that have come with it from a stage on that they entered the net by, itself among them.
     pub(super) with: Vec<usize>,
-    pub(super) on: Vec<usize>,
     /// Flows that enter the net here.
     pub(super) fresh: Vec<usize>,
+    /// Of both, those that also go on with it.
+    pub(super) on: Vec<usize>,
     /// Flows that come from elsewhere.
     pub(super) others: Vec<Other>,
     /// One message is followed, not only all that are before some time.
@@ -115,7 +116,9 @@ impl Unfold<'_> {
                         _ => None,
                     };
                     let next = rest.first().map_or(meets, first_of);
-                    let on = self.going_on(&with, flow, visit.stage, next);
+                    // Those that enter here are with it from here on: all of them are one Poisson process here.
+                    let here = [&with[..], &self.entering(visit.stage, &with)].concat();
+                    let on = self.going_on(&here, flow, visit.stage, next);
                     line.push(self.node(visit, (flow, &with, on.clone()), rest, goal)?);
                     with = on;
                 }
@@ -135,6 +138,13 @@ impl Unfold<'_> {
             }
         }
         Ok((line, with))
+    }
+
+    /// Flows that enter the net by `stage`, but for those that are `with` the flow already.
+    fn entering(&self, stage: usize, with: &[usize]) -> Vec<usize> {
+        let flows = self.net.flows.iter().enumerate();
+        let first = flows.filter(|(_, flow)| flow.first() == Some(stage)).map(|(other, _)| other);
+        first.filter(|other| !with.contains(other)).collect()
     }
 
     /// Those `with` the flow that go from `stage` on to `next` as it does.
@@ -179,9 +189,10 @@ impl Unfold<'_> {
             }
             _ => Some(vec![stage]),
         };
-        let elsewhere = |other: &usize| flows[*other].at(stage).is_some() && !with.contains(other);
-        let (fresh, later): (Vec<usize>, Vec<usize>) =
-            (0..flows.len()).filter(elsewhere).partition(|other| flows[*other].first() == Some(stage));
+        let fresh = self.entering(stage, with);
+        let elsewhere =
+            |other: &usize| flows[*other].at(stage).is_some() && !with.contains(other) && !fresh.contains(other);
+        let later: Vec<usize> = (0..flows.len()).filter(elsewhere).collect();
         let mut others: Vec<Other> = Vec::new();
         for other in later {
             if others.iter().any(|before| before.flows.contains(&other)) {

@@ -10,8 +10,8 @@ use crate::refusal::Refusal;
 use crate::topics;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Bandwidth, Duration, Interface, Path, PathEvery, PathPlan, PathPoint, PathStage, Promise, Reason, Service,
-    ServiceStage, Site, Through, TopicPlan,
+    Bandwidth, Duration, Interface, Path, PathEvery, PathPlan, PathPoint, PathSource, PathStage, Promise, Rate, Reason,
+    Service, ServiceStage, Site, Through, TopicPlan,
 };
 
 /// A site whose stages know what is counted on of them, and its paths as they are planned.
@@ -48,6 +48,14 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
     Ok(Some(resolved))
 }
 
+/// Both rates; the outer `None`: beyond 64 bits.
+fn both(one: Option<Rate>, other: Option<Rate>) -> Option<Option<Rate>> {
+    match (one, other) {
+        (Some(one), Some(other)) => one.plus(other).map(Some),
+        (one, other) => Some(one.or(other)),
+    }
+}
+
 /// Of so many paths each is searched for as long as if it were alone, and of more so many times round.
 const FEW: usize = 30;
 const MANY: usize = 200;
@@ -68,17 +76,20 @@ impl Given<'_> {
     /// Its stages, and what has to be found of them.
     fn asked(&self) -> Result<(Vec<PathStage>, Asked), Refusal> {
         let (through, links) = self.stages()?;
-        let served = through.iter().filter_map(|stage| match stage {
-            PathStage::Service(stage) => Some(stage),
-            _ => None,
-        });
-        let stages = served.map(|stage| self.ask(stage)).collect::<Result<_, _>>()?;
-        let route = through.iter().map(|stage| match stage {
-            PathStage::Service(_) => Spot::Served,
-            PathStage::Tokens(stage) => Spot::Tokens(stage.bucket, stage.others),
-            PathStage::Broker(stage) => Spot::Measured(stage.clone()),
-        });
-        let route = route.collect();
+        let (mut stages, mut route, mut others) = (Vec::new(), Vec::new(), None);
+        for stage in &through {
+            route.push(match stage {
+                PathStage::Service(stage) => {
+                    stages.push(self.ask(stage, others)?);
+                    Spot::Served
+                }
+                PathStage::Tokens(stage) => {
+                    others = both(others, stage.others).ok_or_else(|| self.range())?;
+                    Spot::Tokens(stage.bucket, stage.others)
+                }
+                PathStage::Broker(stage) => Spot::Measured(stage.clone()),
+            });
+        }
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
         let count = self.site.paths.all.len();
         let rounds = if count <= FEW { ROUNDS } else { usize::from(count <= MANY) };
@@ -112,9 +123,10 @@ impl Given<'_> {
     fn stages(&self) -> Result<(Vec<PathStage>, Duration), Refusal> {
         let mut through: Vec<PathStage> = Vec::new();
         let mut sum = Duration::ZERO;
+        let mut others = None;
         for one in &self.path.through {
-            let others = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
-            if let Some(other) = others.into_iter().find(|other| other.through.contains(one)) {
+            let apart = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
+            if let Some(other) = apart.into_iter().find(|other| other.through.contains(one)) {
                 let cause = PathCause::Shared { stage: one.to_string(), other: other.name.clone() };
                 return Err(self.refused(cause));
             }
@@ -131,8 +143,12 @@ impl Given<'_> {
             sum = sum.checked_add(link.unwrap_or(Duration::ZERO)).ok_or_else(|| self.range())?;
             match (one, planned) {
                 (Through::Topic(_), Some(planned)) => {
-                    through
-                        .extend(topic::stages(planned, self.path.source, link).map_err(|cause| self.refused(cause))?);
+                    let PathSource::Poisson(source) = self.path.source else { return Err(self.range()) };
+                    let own = both(Some(source), others).flatten().ok_or_else(|| self.range())?;
+                    let stages = topic::stages(planned, own, link).map_err(|cause| self.refused(cause))?;
+                    // All that it has goes on.
+                    others = planned.arrivals.rate.minus(source).filter(|rate| !rate.is_zero());
+                    through.extend(stages);
                 }
                 _ => through.push(PathStage::Service(ServiceStage { service: one.to_string(), on, link })),
             }
@@ -164,7 +180,7 @@ impl Given<'_> {
     }
 
     /// What its backend can do for a stage.
-    fn ask(&self, stage: &ServiceStage) -> Result<Ask, Refusal> {
+    fn ask(&self, stage: &ServiceStage, others: Option<Rate>) -> Result<Ask, Refusal> {
         let service = self.service(&stage.service)?;
         let Promise::Stage { service: times, .. } = &service.promise else { return Err(self.range()) };
         let index = self.site.hosts.iter().position(|host| host.name == stage.on).ok_or_else(|| self.range())?;
@@ -175,6 +191,7 @@ impl Given<'_> {
         let (most, _) = most_of_a_core(&self.site.hosts[index], &of_host, chosen.backend);
         Ok(Ask {
             service: times.clone(),
+            others,
             loss: deviation.loss,
             latency: deviation.latency,
             shortest: chosen.limits.chosen,

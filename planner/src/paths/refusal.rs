@@ -1,7 +1,7 @@
 //! Why a path does not keep its promise, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration, PathSource, Percentile, Rate};
+use giusto_model::{Bandwidth, Duration, Percentile, Rate};
 use std::fmt;
 
 /// A path that does not keep its promise.
@@ -62,8 +62,8 @@ pub enum PathCause {
         topic: String,
         /// What its publishers send.
         messages: Rate,
-        /// How those of the path come.
-        source: PathSource,
+        /// What comes from the path.
+        own: Rate,
     },
     /// A stage that cannot serve all messages.
     Overload {
@@ -149,9 +149,9 @@ impl fmt::Display for PathCause {
                 "its topic '{topic}' goes through a broker of which the site does not say how long it takes at most; \
                  expected, for example, measured: {{capacity: 10k/s, latency: {{p99: 500us, p99.9: 800us}}, worst: 20ms}}"
             ),
-            PathCause::Fewer { topic, messages, source } => write!(
+            PathCause::Fewer { topic, messages, own } => write!(
                 f,
-                "its messages come {source}, and all publishers of its topic '{topic}' send {messages} together; expected \
+                "{own} of its messages come to topic '{topic}', all of whose publishers send {messages} together; expected \
                  publishers that are more, those of the path among them"
             ),
             PathCause::Overload { service, load, most } => write!(

@@ -52,6 +52,8 @@ pub(super) enum Spot {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Ask {
     pub(super) service: ServiceTime,
+    /// Messages that others have sent to topics before it: it gets them, too.
+    pub(super) others: Option<Rate>,
     pub(super) loss: Duration,
     pub(super) latency: Duration,
     pub(super) shortest: Duration,
@@ -159,8 +161,8 @@ impl Ask {
 
 impl Search<'_> {
     fn loads(&self) -> Vec<f64> {
-        let often = self.asked.source.per_ns();
-        self.asked.stages.iter().map(|stage| often * stage.mean()).collect()
+        let often = |stage: &Ask| self.asked.source.per_ns() + stage.others.map_or(0.0, Rate::per_ns);
+        self.asked.stages.iter().map(|stage| often(stage) * stage.mean()).collect()
     }
 
     /// A stage that cannot serve all messages.
@@ -349,16 +351,16 @@ impl Search<'_> {
                 Source::Curve(Arrival::bucket(Bucket { rate, depth: Tokens::whole(depth) })?)
             }
         };
-        let visit = |stage: usize, service| Visit { stage, service, hold: Duration::ZERO };
         let bound = |ask: Option<&Ask>| ask.map_or(Vec::new(), |ask| ask.service.bound());
-        let asks = self.of_served(&self.asked.stages);
-        let mut flows = vec![Flow::line(source, asks.enumerate().map(|(nth, ask)| visit(nth, bound(ask))).collect())];
+        let visit = |(stage, ask)| Visit { stage, service: bound(ask), hold: Duration::ZERO };
+        let visits: Vec<Visit> = self.of_served(&self.asked.stages).enumerate().map(visit).collect();
+        let mut flows = vec![Flow::line(source, visits.clone())];
         let mut stages = Vec::new();
         for (nth, (spot, server)) in self.asked.route.iter().zip(self.of_served(servers)).enumerate() {
             stages.push(match (spot, server) {
                 (Spot::Tokens(bucket, others), _) => {
-                    let other = |rate: &Rate| Flow::line(Source::Poisson(*rate), vec![visit(nth, Vec::new())]);
-                    flows.extend(others.as_ref().map(other));
+                    // A channel of the topic gets all of it.
+                    flows.extend(others.map(|rate| Flow::line(Source::Poisson(rate), visits[nth..].to_vec())));
                     Stage::Bucket(*bucket)
                 }
                 (Spot::Measured(broker), _) => Stage::Measured(broker.times()),

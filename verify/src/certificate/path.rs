@@ -11,6 +11,7 @@ use super::survival::{Law, Queue};
 use super::topic;
 use giusto_model::{
     Arrivals, BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Rate,
+    TokensStage,
 };
 use serde::Serialize;
 
@@ -94,6 +95,7 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
     if late > most {
         return Err(Broken::new(format!("billionths beyond {}, at most", point.percentile), most, late));
     }
+    // What comes from topics before a stage goes on with the messages of the path.
     let mut often = rate.per_ns();
     let last = stages.len() - 1;
     for (nth, (part, stage)) in point.parts.iter().zip(stages).enumerate() {
@@ -113,6 +115,9 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
         if late > claimed * (1.0 + OFF) {
             let what = format!("messages that are late at '{name}', of a million, at most");
             return Err(Broken::new(what, 1e6 * claimed, 1e6 * late));
+        }
+        if let PathStage::Tokens(TokensStage { others: Some(others), .. }) = name {
+            often += others.per_ns();
         }
         often /= 1.0 - growth;
     }

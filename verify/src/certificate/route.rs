@@ -72,7 +72,7 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
         let next = path.through.get(nth + 1);
         stages.push(match stage {
             PathStage::Service(stage) => service(plan, stage, here)?,
-            PathStage::Tokens(stage) => tokens(plan, path, stage, (here, next))?,
+            PathStage::Tokens(stage) => tokens(plan, (path, nth), stage, (here, next))?,
             PathStage::Broker(stage) => {
                 let before = nth.checked_sub(1).map(|nth| &path.through[nth]);
                 if !matches!(before, Some(PathStage::Tokens(one)) if one.tokens_of == stage.broker_of) {
@@ -111,7 +111,7 @@ fn service<'a>(plan: &'a Plan, stage: &ServiceStage, here: bool) -> Result<Stage
 /// The bucket of the topic, less what may be on its way, for all messages of it; and its broker after it.
 fn tokens<'a>(
     plan: &'a Plan,
-    path: &PathPlan,
+    (path, nth): (&PathPlan, usize),
     stage: &'a TokensStage,
     (here, next): (bool, Option<&PathStage>),
 ) -> Result<Stage<'a>, Broken> {
@@ -136,7 +136,12 @@ fn tokens<'a>(
     if stage.bucket.rate != rate || stage.bucket.depth.as_f64() > depth {
         return Err(Broken::new(format!("tokens of '{name}' that its messages can count on"), depth, stage.bucket));
     }
-    let all = path.source.per_ns() + stage.others.map_or(0.0, |others| others.per_ns());
+    // Of the topics before, too.
+    let others = path.through[..=nth].iter().filter_map(|stage| match stage {
+        PathStage::Tokens(stage) => stage.others,
+        PathStage::Service(_) | PathStage::Broker(_) => None,
+    });
+    let all = path.source.per_ns() + others.map(|others| others.per_ns()).sum::<f64>();
     if all < topic.arrivals.rate.per_ns() * (1.0 - 1e-12) {
         return Err(Broken::new(format!("all messages of '{name}', a second"), topic.arrivals.rate, 1e9 * all));
     }

@@ -158,11 +158,12 @@ impl Law {
     }
 }
 
-/// Of the messages of a path that wait for tokens beside others: P(W > d) + (λ/x)·E(W − d)⁺, without the second part where x is 0;
-/// λ in 1/ns.
+/// Of the messages of a path that wait for tokens with others, which go on as they do: P(W > d) + (λ/x)·E(W − d)⁺, without the
+/// second part where x is 0. `often` is of those of the path, in 1/ns.
 pub(super) fn late(stage: &TokensStage, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
     let rate = stage.bucket.rate.per_ns();
-    let load = (often + stage.others.map_or(0.0, |others| others.per_ns())) / rate;
+    let often = often + stage.others.map_or(0.0, |others| others.per_ns());
+    let load = often / rate;
     let depth = stage.bucket.depth.as_f64();
     if !(load > 0.0 && load < 1.0 - 1e-6 && depth >= 1.0) {
         return Err(Broken::new("more tokens than messages, and one at least", "load below 1", load));

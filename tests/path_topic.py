@@ -1,0 +1,150 @@
+"""A path over a topic, on real processes: a service, `giusto-broker` with the planned bucket, and another service, beside other
+publishers and programs that take all they can get. With the plan the promise is kept, and what is measured is not above what is
+proven; without it, it is broken. Needs root, two cores, and Go for the broker (exit code 77 without).
+
+    tests/path_topic.py [SECONDS]    of messages, each way; 25 by default
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+from running import GIUSTO, ROOT, Running
+
+SECONDS = 25
+CORE, OTHER_CORE = 1, 0
+BROKER, HTTP = "127.0.0.1:7180", "127.0.0.1:7181"
+SEND, RECEIVE = "127.0.0.1:7111", "127.0.0.1:7110"
+STAGES = f"{sys.executable} {ROOT}/tests/nsq_stages.py"
+OWN, OTHERS = 30, 60
+SITE = """
+giusto: 1
+hosts: {{test: {{cores: {core}}}}}
+services:
+  broker:
+    start: {broker} {folder}/nsq/test/broker.yaml
+    promise: {{supply: 3ms/10ms}}
+  camera:
+    start: {stages} publish camera {send} 1 {at} alarms
+    execution: 1.5ms
+  controller:
+    start: {stages} consume controller {at} alarms 1 {receive}
+    execution: 1.5ms
+  batch:
+    start: [sh, -c, 'for i in $(seq 8); do (while :; do :; done) & done; wait']
+    promise: leftovers
+topics:
+  alarms:
+    publishers: {publishers}
+    each: 1/s
+    brokers: [test]
+    promise: {{p99: 60ms}}
+    measured: {{capacity: 2k/s, latency: {{p99: 20ms, p99.9: 30ms}}, worst: 40ms}}
+paths:
+  braking:
+    source: {{poisson: {own}/s}}
+    through: [{{service: camera}}, {{topic: alarms}}, {{service: controller}}]
+    promise: {{p99: {promise}}}
+    load: {{send: {send}, receive: {receive}}}
+"""
+
+
+class Topic(Running):
+    @classmethod
+    def setUpClass(cls):
+        cls.broker = ROOT / "target" / "messaging" / "giusto-broker"
+        cls.broker.parent.mkdir(parents=True, exist_ok=True)
+        build = ["go", "build", "-o", str(cls.broker), "./cmd/giusto-broker"]
+        subprocess.run(build, cwd=ROOT / "messaging", check=True, env={**os.environ, "CGO_ENABLED": "0"})
+
+    def setUp(self):
+        super().setUp()
+        self.write_site("200ms")
+        # What the broker reads, with ports and a folder of this test.
+        done = self.ask("export", "nsq", str(self.site), "--out", str(self.folder / "nsq"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file = self.folder / "nsq" / "test" / "broker.yaml"
+        text = file.read_text()
+        for key, value in (("listen", BROKER), ("http", HTTP), ("data", self.folder / "data"), ("announce", "127.0.0.1")):
+            text = re.sub(rf"^{key}: .*", f"{key}: {value}", text, flags=re.M)
+        self.assertIn("alarms: {rate: ", text)
+        file.write_text(text)
+
+    def write_site(self, promise):
+        self.site.write_text(SITE.format(core=CORE, broker=self.broker, folder=self.folder, stages=STAGES, at=BROKER, send=SEND,
+                                         receive=RECEIVE, publishers=OWN + OTHERS, own=OWN, promise=promise))
+
+    def others(self):
+        one = subprocess.Popen([*STAGES.split(), "others", BROKER, "alarms", str(OTHERS), str(OTHER_CORE)])
+        self.addCleanup(lambda: (one.kill(), one.wait()))
+
+    def measure(self):
+        out = self.folder / "jobs.csv"
+        words = [str(GIUSTO), "measure", "path", str(self.site), "braking", "--for", f"{SECONDS}s", "--out", str(out), "--json"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS + 60)
+        self.assertTrue(done.stdout, done.stderr)
+        return done.returncode, json.loads(done.stdout)
+
+    def test_with_the_plan_the_promise_is_kept(self):
+        plan = json.loads(self.ask("plan", str(self.site), "--json").stdout)
+        path, = plan["paths"]
+        self.assertEqual([list(stage)[0] for stage in path["through"]], ["service", "tokens_of", "broker_of", "service"])
+        self.assertEqual(path["through"][1]["others"], f"{OTHERS}/s")
+        point, = path["points"]
+        done = self.ask("simulate", str(self.site), "--for", "2min", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        simulated = next(one for one in json.loads(done.stdout) if one.get("path") == "braking")["response_ns"][1]
+        self.assertLess(simulated, point["at_ns"])
+        self.begin("manager")
+        self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
+        self.others()
+        time.sleep(2)
+        code, told = self.measure()
+        self.assertIsNone(self.giusto.poll(), self.log())
+        p50, p99, p999, most = told["response_ns"]
+        print(f"with the plan: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; "
+              f"simulated p99 {simulated / 1e6:.1f}, proven {point['at_ns'] / 1e6:.1f}, promised {point['within_ns'] / 1e6:.0f}")
+        self.assertEqual(told["lost"], 0, told)
+        self.assertLessEqual(p99, point["at_ns"])
+        self.assertIn(code, (0, 6), told)  # so few messages say little of one in a hundred
+        self.assertEqual(sorted(told["stages_ns"]), ["camera", "controller"])
+
+    def test_without_it_the_promise_is_broken(self):
+        site = self.site.read_text()
+        started = []
+        self.addCleanup(lambda: [(one.kill(), one.wait()) for one in started])
+        bind = lambda: os.sched_setaffinity(0, {CORE})
+        for command in re.findall(r"start: (/.*)", site):
+            started.append(subprocess.Popen(command.split(), cwd=ROOT, preexec_fn=bind, stderr=subprocess.DEVNULL))
+        for _ in range(8):
+            started.append(subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=bind))
+        self.others()
+        time.sleep(3)
+        code, told = self.measure()
+        p50, p99, _, most = told["response_ns"]
+        print(f"without: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; exit code {code}")
+        self.assertEqual(code, 5, told)
+
+    def test_what_is_refused_says_what_would_fit(self):
+        self.write_site("45ms")
+        done = self.ask("plan", str(self.site))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("it would fit with promise: {p99: ", done.stderr)
+        text = self.site.read_text()
+        self.site.write_text(text.replace(", worst: 40ms", ""))
+        done = self.ask("plan", str(self.site))
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("worst: ", done.stderr)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].isdigit():
+        SECONDS = int(sys.argv.pop(1))
+    if os.geteuid() != 0 or os.cpu_count() < 2 or not shutil.which("go"):
+        print("SKIPPED: needs root, two cores and Go")
+        sys.exit(77)
+    unittest.main(verbosity=2)
