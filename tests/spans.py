@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -138,15 +139,31 @@ class Spans(Running):
         file.write_text(text)
         return file
 
+    def told(self):
+        """How the path stands."""
+        path, = self.status()["paths"]
+        self.assertEqual(path["name"], "order")
+        return path
+
+    def send(self, collector):
+        """All spans of the files, as a collector passes them on."""
+        for file in self.traces:
+            for line in file.read_text().splitlines():
+                head = {"Content-Type": "application/json"}
+                url = f"http://127.0.0.1:{collector}/v1/traces"
+                with urllib.request.urlopen(urllib.request.Request(url, data=line.encode(), headers=head), timeout=10) as answer:
+                    self.assertEqual(json.loads(answer.read()), {})
+
     def test_spans_become_a_site_whose_promise_is_kept(self):
         redis, last, self.web = free(), free(), free()
         code = self.folder / "services.py"
         code.write_text(SERVICES)
         self.begun("redis-server", "--port", str(redis), "--save", "", "--bind", "127.0.0.1")
         time.sleep(1)
+        self.stages = {}
         self.traces = [self.folder / f"{role}.spans" for role in ("bill", "web", "worker")]
         for role, port, file in zip(("bill", "web", "worker"), (last, self.web, 0), self.traces):
-            self.begun(sys.executable, str(code), role, str(redis), str(last), str(file), str(port))
+            self.stages[role] = self.begun(sys.executable, str(code), role, str(redis), str(last), str(file), str(port))
             time.sleep(0.5)
         self.order(SECONDS)
         before = self.taken("before.json")
@@ -159,6 +176,9 @@ class Spans(Running):
         self.assertTrue(0.7 < found["gaps_variation"] < 1.3, found)
         worker = found["services"][1]["own_ns"]
         self.assertTrue(2_000_000 <= worker[0] < 6_000_000, worker)
+        # Giusto hears the same spans as they come, and tells how the path stands.
+        collector = free()
+        site.write_text(site.read_text().replace("promise: {p99: 150ms}", f"promise: {{p99: 150ms}}\n    observe: {{otlp: 127.0.0.1:{collector}}}"))
         plan = self.folder / "plan.json"
         told = self.ask("plan", str(site), "--out", str(plan))
         self.assertEqual(told.returncode, 0, told.stdout + told.stderr + site.read_text())
@@ -171,6 +191,8 @@ class Spans(Running):
         time.sleep(1)
         self.taken("meanwhile.json")
         self.order(SECONDS)
+        self.assertEqual(self.told()["responses"]["answered"], 0)
+        self.send(collector)
         after, jobs = self.taken("after.json"), self.folder / "jobs.csv"
         self.ask("measure", "import", str(after), "--out", str(jobs))
         done = self.ask("verify", str(jobs), "--plan", str(plan), "--service", "order", "--json")
@@ -180,6 +202,30 @@ class Spans(Running):
               f"{kept['jobs']} messages")
         self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)
         self.assertLessEqual(measured, 150_000_000)
+        self.until(lambda: self.told()["responses"]["answered"] == kept["jobs"], "all messages told")
+        told = self.told()
+        self.assertEqual((told["through"], told["problem"]), (["web", "worker", "bill"], None))
+        point, = told["responses"]["promised"]
+        self.assertEqual((point["percentile"], point["within_ns"]), (99, 150_000_000))
+        now = point["past"][0]["now_ns"]
+        self.assertLess(abs(now / measured - 1), 0.02, (now, measured))
+        labels = '{service="order",percentile="99"}'
+        self.assertEqual(self.metric("giusto_promise_within_seconds" + labels), 0.15)
+        self.assertEqual(self.metric('giusto_response_seconds_count{service="order"}'), kept["jobs"])
+        table = self.ask("status").stdout
+        self.assertIn("of web, worker, bill, ten seconds after they began", table)
+        # A stage that stands still is what late messages are told by.
+        worker = self.stages["worker"]
+        stop = threading.Timer(2, lambda: (os.kill(worker.pid, signal.SIGSTOP), time.sleep(1.5), os.kill(worker.pid, signal.SIGCONT)))
+        stop.start()
+        self.order(6)
+        stop.join()
+        self.send(collector)
+        self.until(lambda: self.told()["responses"]["promised"][0]["late"] > 10, "late messages told")
+        late = self.told()["responses"]["promised"][0]["late_by"]
+        print(f"the worker stood still for 1.5 s: late by {late}")
+        self.assertEqual(max(late, key=late.get), "at worker")
+        self.assertIn("late: most of all at worker", self.ask("status").stdout)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 //! `giusto status`: what requests and jobs take, how the promises about it stand, and where none of it is seen.
 
 use crate::table::{aligned, time};
-use giusto_daemon::{PointStatus, ResponseStatus, ServiceStatus, StandingStatus, SupplyPastStatus, SupplyStatus};
+use giusto_daemon::{
+    PointStatus, ResponseStatus, ServiceStatus, StandingStatus, Status, SupplyPastStatus, SupplyStatus,
+};
 use giusto_verify::{Cause, Verdict};
 
-/// Tables of the services of which something is seen, and what is observed of each.
-pub(crate) fn lines(services: &[ServiceStatus]) -> Vec<String> {
-    let mut lines = seen(services);
+/// Tables of the services and paths of which something is seen, and what is observed of each.
+pub(crate) fn lines(status: &Status) -> Vec<String> {
+    let services = &status.services;
+    let mut lines = seen(status);
     let supplied = services.iter().filter_map(|service| Some((service, service.supply.as_ref()?)));
     let mut rows: Vec<Vec<String>> = supplied.map(|(service, supply)| periods(service, supply)).collect();
     if !rows.is_empty() {
@@ -22,6 +25,17 @@ pub(crate) fn lines(services: &[ServiceStatus]) -> Vec<String> {
             rows.push(vec![service.name.clone(), observed.by.to_string(), observed.why.clone()]);
         }
     }
+    rows.extend(status.paths.iter().map(|path| {
+        let by = if path.responses.is_some() { "spans" } else { "none" };
+        let why = match (&path.problem, &path.responses) {
+            (Some(problem), _) => problem.clone(),
+            (None, Some(_)) => format!("of {}, ten seconds after they began", path.through.join(", ")),
+            (None, None) => {
+                "the site does not say where its services send spans: observe: {otlp: 127.0.0.1:4318}".into()
+            }
+        };
+        vec![path.name.clone(), by.into(), why]
+    }));
     if !rows.is_empty() {
         rows.insert(0, ["observed", "by", "why"].map(String::from).to_vec());
         lines.push(String::new());
@@ -30,29 +44,32 @@ pub(crate) fn lines(services: &[ServiceStatus]) -> Vec<String> {
     lines
 }
 
-/// Tables of the services whose requests or jobs are seen; none without one.
-fn seen(services: &[ServiceStatus]) -> Vec<String> {
-    let known: Vec<(&ServiceStatus, &ResponseStatus)> =
-        services.iter().filter_map(|service| Some((service, service.responses.as_ref()?))).collect();
+/// Tables of the services whose requests or jobs are seen, and of paths whose messages are; none without one.
+fn seen(status: &Status) -> Vec<String> {
+    let of_service = |service: &ServiceStatus| service.observed.as_ref().map_or("".into(), |one| one.by.to_string());
+    let services =
+        status.services.iter().filter_map(|one| Some((&*one.name, one.responses.as_ref()?, of_service(one))));
+    let paths = status.paths.iter().filter_map(|one| Some((&*one.name, one.responses.as_ref()?, "spans".into())));
+    let known: Vec<(&str, &ResponseStatus, String)> = services.chain(paths).collect();
     if known.is_empty() {
         return Vec::new();
     }
     let heads = ["responses", "a second", "waiting, p50", "p50", "p99", "longest", "in all", "of"];
     let mut rows = vec![heads.map(String::from).to_vec()];
-    rows.extend(known.iter().map(|(service, responses)| last_minute(service, responses)));
+    rows.extend(known.iter().map(|(name, responses, by)| last_minute(name, responses, by)));
     let mut lines = vec![String::new()];
     lines.extend(aligned(&rows, &[1, 2, 3, 4, 5, 6]));
     let heads = ["promise", "", "last minute", "last hour", "last day", "late", "left"];
     let mut rows = vec![heads.map(String::from).to_vec()];
-    for (service, responses) in &known {
-        rows.extend(responses.promised.iter().map(|point| promise(&service.name, point)));
+    for (name, responses, _) in &known {
+        rows.extend(responses.promised.iter().map(|point| promise(name, point)));
     }
     if rows.len() > 1 {
         lines.push(String::new());
         lines.extend(aligned(&rows, &[2, 3, 4, 5, 6]));
     }
-    for (service, responses) in known {
-        lines.extend(responses.promised.iter().flat_map(|point| causes(&service.name, point)));
+    for (name, responses, _) in &known {
+        lines.extend(responses.promised.iter().flat_map(|point| causes(name, point)));
     }
     lines
 }
@@ -60,7 +77,9 @@ fn seen(services: &[ServiceStatus]) -> Vec<String> {
 /// `cache, p99: 12 late as more requests came than planned`, a line a cause.
 fn causes<'a>(name: &'a str, point: &'a PointStatus) -> impl Iterator<Item = String> + 'a {
     point.late_by.iter().map(move |(key, count)| {
-        let cause = Cause::ALL.into_iter().find(|cause| cause.key() == key).unwrap_or(Cause::Unknown);
+        // Of a path: at which service.
+        let known = Cause::ALL.into_iter().find(|cause| cause.key() == key);
+        let cause = known.map_or_else(|| format!("most of all {key}"), |cause| cause.to_string());
         format!("{name}, {}: {count} late: {cause}", percentile(point))
     })
 }
@@ -89,14 +108,14 @@ fn percentile(point: &PointStatus) -> String {
     }
 }
 
-fn last_minute(service: &ServiceStatus, responses: &ResponseStatus) -> Vec<String> {
+fn last_minute(name: &str, responses: &ResponseStatus, by: &str) -> Vec<String> {
     let known = |ns: Option<u64>| ns.map_or("-".into(), time);
     let connections = responses.connections.iter().map(|(protocol, count)| format!("{count} {protocol}"));
-    let of = match &service.observed {
-        Some(observed) if responses.connections.is_empty() => observed.by.to_string(),
-        _ => connections.collect::<Vec<_>>().join(", "),
+    let of = match responses.connections.is_empty() {
+        true => by.to_string(),
+        false => connections.collect::<Vec<_>>().join(", "),
     };
-    let mut row = vec![service.name.clone()];
+    let mut row = vec![name.to_string()];
     match responses.past.first() {
         Some(minute) => row.extend([
             format!("{:.1}", minute.requests as f64 / minute.seconds.max(1) as f64),

@@ -60,10 +60,10 @@ pub(crate) fn paths_json(site: &Site) -> Value {
         Through::Topic(name) => json!({"topic": name}),
     };
     let path = |path: &Path| {
-        let Path { name, source, through, points, every, load } = path;
+        let Path { name, source, through, points, every, load, observe } = path;
         let through: Vec<Value> = through.iter().map(stage).collect();
         json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
-            "load": load})
+            "load": load, "observe": observe})
     };
     site.paths.all.iter().map(path).collect()
 }

@@ -62,7 +62,7 @@ pub(crate) fn lines(status: &Status) -> Vec<String> {
         lines.push(String::new());
         lines.extend(aligned(&rows, &[4, 5]));
     }
-    lines.extend(crate::health::lines(&status.services));
+    lines.extend(crate::health::lines(status));
     if !status.cores.is_empty() {
         let heads = ["core", "backend", "manager", "wake-ups/s", "late, mean", "at most"];
         let mut rows = vec![heads.map(String::from).to_vec()];

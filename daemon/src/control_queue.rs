@@ -105,6 +105,7 @@ impl ControlQueue {
             network: Vec::new(),
             modes: None,
             adaptations: Vec::new(),
+            paths: Vec::new(),
             otlp: None,
             warnings: Vec::new(),
         };

@@ -29,6 +29,7 @@ mod journal;
 mod journald;
 mod late;
 mod listening;
+mod live;
 mod log;
 mod logs;
 mod metrics;
@@ -41,6 +42,7 @@ mod operator;
 mod otlp;
 mod packets;
 mod path_trial;
+mod paths;
 mod peek;
 mod plan_diff;
 mod protocol;
@@ -100,7 +102,8 @@ pub use recording::{
 };
 pub use refused::Refused;
 pub use response_status::{
-    ObservedBy, ObservedStatus, PastStatus, PointStatus, ResponseStatus, StandingStatus, SupplyPastStatus, SupplyStatus,
+    ObservedBy, ObservedStatus, PastStatus, PathStatus, PointStatus, ResponseStatus, StandingStatus, SupplyPastStatus,
+    SupplyStatus,
 };
 pub use services::{Before, Prepare, Running};
 pub use signals::Signals;

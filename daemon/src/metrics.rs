@@ -245,8 +245,10 @@ impl Collector for Shown {
 
 /// What requests took, and how promises about it stand.
 fn responses(encoder: &mut DescriptorEncoder, status: &Status) -> Result<(), fmt::Error> {
-    let known: Vec<(&ServiceStatus, &ResponseStatus)> =
-        status.services.iter().filter_map(|service| Some((service, service.responses.as_ref()?))).collect();
+    // A path by its name, which is none of a service.
+    let services = status.services.iter().filter_map(|one| Some((one.name.as_str(), one.responses.as_ref()?)));
+    let paths = status.paths.iter().filter_map(|one| Some((one.name.as_str(), one.responses.as_ref()?)));
+    let known: Vec<(&str, &ResponseStatus)> = services.chain(paths).collect();
     if known.is_empty() {
         return Ok(());
     }
@@ -328,12 +330,12 @@ fn responses(encoder: &mut DescriptorEncoder, status: &Status) -> Result<(), fmt
     )
 }
 
-fn named(service: &ServiceStatus) -> Labels {
-    vec![("service", service.name.clone())]
+fn named(service: &str) -> Labels {
+    vec![("service", service.into())]
 }
 
-fn percentile(service: &ServiceStatus, point: &PointStatus) -> Labels {
-    vec![("service", service.name.clone()), ("percentile", point.percentile.to_string())]
+fn percentile(service: &str, point: &PointStatus) -> Labels {
+    vec![("service", service.into()), ("percentile", point.percentile.to_string())]
 }
 
 fn seconds(ns: u64) -> f64 {

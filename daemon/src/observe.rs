@@ -2,6 +2,7 @@
 
 use crate::drift::{words, Drifts};
 use crate::modes::Wishes;
+use crate::paths::Paths;
 use crate::responses::Responses;
 use crate::supplies::Supplies;
 use crate::{
@@ -25,6 +26,7 @@ pub struct Observer {
     drifts: Drifts,
     responses: Responses,
     supplies: Supplies,
+    paths: Paths,
     /// Giusto itself.
     own: Meter,
 }
@@ -39,6 +41,7 @@ impl Observer {
         self.drifts.look(deployment);
         self.responses.look(deployment);
         self.supplies.look(deployment);
+        self.paths.look(&deployment.plan);
         Observed { observer: self, deployment, warnings }
     }
 }
@@ -140,6 +143,7 @@ impl Observed<'_, '_, '_> {
             warnings: self.warnings.clone(),
             processes,
             late: observer.responses.take_late(),
+            paths: observer.paths.status(),
         }
     }
 }

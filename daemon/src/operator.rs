@@ -15,8 +15,8 @@ use crate::peek::OWN_PLAN;
 use crate::plan_diff::{difference, Layout};
 use crate::web::{Web, WebSettings};
 use crate::{
-    Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, Planner, Refused, ServiceStatus, Signals, Sources,
-    State, Step,
+    Change, CoreStatus, Error, Host, Journal, LinkStatus, Notify, PathStatus, Planner, Refused, ServiceStatus, Signals,
+    Sources, State, Step,
 };
 use giusto_model::{Backend, Bandwidth, HostPlan, Plan, Site};
 use giusto_planner::Facts;
@@ -75,6 +75,7 @@ pub struct Report {
     pub processes: BTreeMap<u32, String>,
     /// Jobs that were late, one by one, since the last report.
     pub late: Vec<LateJob>,
+    pub paths: Vec<PathStatus>,
 }
 
 /// How the operator's side is set up.
@@ -197,8 +198,19 @@ impl Operator {
 
     /// Brings the status up to date; returns it in a line.
     fn report(&mut self, stage: &mut dyn Stage) -> String {
-        let Report { cpu_ns, cpu_recent, mut notes, services, cores, network, modes, mut warnings, processes, late } =
-            stage.report(&self.plan);
+        let Report {
+            cpu_ns,
+            cpu_recent,
+            mut notes,
+            services,
+            cores,
+            network,
+            modes,
+            mut warnings,
+            processes,
+            late,
+            paths,
+        } = stage.report(&self.plan);
         if let Some(events) = &mut self.late {
             events.take(&late, &services, Instant::now());
         }
@@ -224,7 +236,7 @@ impl Operator {
         status.adaptations = self.adapter.history().to_vec();
         let before = std::mem::replace(&mut status.state, state);
         (status.notes, status.services, status.cores, status.warnings) = (notes, services, cores, warnings);
-        (status.network, status.modes, status.otlp) = (network, modes, otlp);
+        (status.network, status.modes, status.otlp, status.paths) = (network, modes, otlp, paths);
         (status.cpu_ns, status.cpu_recent) = (cpu_ns, cpu_recent);
         drop(status);
         if before != state {

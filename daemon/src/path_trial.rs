@@ -65,7 +65,8 @@ pub fn try_path(
     cpus.extend(free);
     let slice = length(path, options.slice);
     let mut ends = PathEnds::new(load.send, load.receive)?;
-    let mut bench = Bench { deployment, reserved: plan.services.len(), ends: &mut ends, generator, load, stop: talk.stop };
+    let mut bench =
+        Bench { deployment, reserved: plan.services.len(), ends: &mut ends, generator, load, stop: talk.stop };
     let mut arms = |cycle| match cycle % NO_PLAN_EVERY {
         1 => vec![Arm::NoPlan, Arm::Giusto],
         _ => vec![Arm::Giusto],

@@ -101,6 +101,21 @@ pub struct ResponseStatus {
     pub promised: Vec<PointStatus>,
 }
 
+/// A path of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathStatus {
+    /// Its name.
+    pub name: String,
+    /// Its stages, in order.
+    pub through: Vec<String>,
+    /// What its messages took, from the beginning of the first service's span to the end of the last one's, ten seconds after
+    /// they began; `None`: it is not observed. Late ones by the service at which they took longest beyond what is planned.
+    pub responses: Option<ResponseStatus>,
+    /// What is wrong with what its services say; `None`: nothing.
+    pub problem: Option<String>,
+}
+
 /// What a server got in its periods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

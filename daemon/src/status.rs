@@ -3,7 +3,7 @@
 //! Filled in by the stage ([`crate::Stage::report`]). What a backend cannot know is `None`: the kernel does not
 //! count how often it throttled a SCHED_DEADLINE task, the user-space manager does. Form: formats/status.schema.json.
 
-use crate::{LinkStatus, ModesStatus, ObservedStatus, ResponseStatus, SupplyStatus};
+use crate::{LinkStatus, ModesStatus, ObservedStatus, PathStatus, ResponseStatus, SupplyStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +36,9 @@ pub struct Status {
     pub notes: Vec<String>,
     /// Services and their vCPUs, in the order of the plan.
     pub services: Vec<ServiceStatus>,
+    /// Promises over several services, in the order of the plan; not written where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathStatus>,
     /// Cores with a reservation.
     pub cores: Vec<CoreStatus>,
     /// Interfaces whose packets are looked after, uplinks first; not written where there are none.

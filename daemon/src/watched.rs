@@ -1,11 +1,12 @@
 //! What one service takes, second by second, beside what was promised.
 
 use crate::late::LateJob;
-use crate::response_status::{bucket, ObservedBy, PastStatus, PointStatus, ResponseStatus, StandingStatus};
+use crate::live::{answered, more, Live, Second};
+use crate::response_status::{ObservedBy, ResponseStatus};
 use crate::{Deployment, Running};
 use giusto_measure::passive;
 use giusto_model::{Certificate, Percentile, Promise, ServicePlan, Within};
-use giusto_verify::{Cause, Circumstances, History, Look, Past};
+use giusto_verify::{Cause, Circumstances};
 use std::collections::BTreeMap;
 
 /// A manager may always be so late.
@@ -18,20 +19,14 @@ pub(crate) struct Watched {
     /// Where its response times come from.
     pub(crate) by: ObservedBy,
     seen: passive::Responses,
-    lengths: BTreeMap<u64, u64>,
-    /// What was promised, and of each point late requests by cause, ...
-    points: Vec<Within>,
-    lates: Vec<BTreeMap<Cause, u64>>,
-    /// ... and those of the last second, whose cause is told when the next one is known.
+    live: Live,
+    /// Of each point that was promised, late requests of the last second, whose cause is told when the next one is known.
     recent: Vec<u64>,
     /// The same one by one, as far as they are told.
     recent_jobs: Vec<passive::Job>,
     counts: Option<Counts>,
     /// The two seconds before.
     before: [Circumstances; 2],
-    history: History,
-    waits: History,
-    windows: [Option<Window>; 3],
     pub(crate) status: Option<ResponseStatus>,
 }
 
@@ -43,28 +38,16 @@ struct Counts {
     missed: u64,
 }
 
-/// A window of the history as it was looked at last.
-struct Window {
-    second: u64,
-    past: PastStatus,
-    standings: Vec<StandingStatus>,
-}
-
 impl Watched {
     pub(crate) fn new(by: ObservedBy, seen: passive::Responses) -> Watched {
         Watched {
             by,
             seen,
-            lengths: BTreeMap::new(),
-            points: Vec::new(),
-            lates: Vec::new(),
+            live: Live::default(),
             recent: Vec::new(),
             recent_jobs: Vec::new(),
             counts: None,
             before: Default::default(),
-            history: History::default(),
-            waits: History::default(),
-            windows: Default::default(),
             status: None,
         }
     }
@@ -107,39 +90,18 @@ impl Watched {
         plan: Option<&ServicePlan>,
         here: Circumstances,
     ) -> Vec<LateJob> {
-        let points = &points(plan, self.by)[..];
-        if self.points != points {
-            self.points = points.to_vec();
-            (self.lates, self.recent) = (vec![BTreeMap::new(); points.len()], vec![0; points.len()]);
-            self.windows = Default::default();
+        if self.live.promise(&points(plan, self.by)) {
+            self.recent = vec![0; self.live.points().len()];
         }
         let jobs = more(&self.seen.responses, &now.responses);
         let new = own_period(plan, self.by).map_or_else(|| jobs.clone(), |period| each_due(&jobs, period));
         let total_ns = now.total_ns.saturating_sub(self.seen.total_ns) + sum(&new).saturating_sub(sum(&jobs));
-        self.history.add(second, new.iter().copied());
-        self.waits.add(second, more(&self.seen.waits, &now.waits));
         let cause = self.blame(&new, here);
-        for [ns, count] in &new {
-            *self.lengths.entry(bucket(*ns)).or_default() += count;
-        }
-        for (window, past) in self.windows.iter_mut().zip(Past::ALL) {
-            // A look is as old as a sixtieth of what it is at.
-            let is_fresh = |window: &Window| second - window.second < window.past.seconds / 60;
-            if !window.as_ref().is_some_and(is_fresh) {
-                *window = Some(Window::look(second, &self.history.over(past), &self.waits.over(past), points));
-            }
-        }
-        let begun = self.status.take().unwrap_or_default();
+        let (waits, unseen) = (more(&self.seen.waits, &now.waits), now.unseen.saturating_sub(self.seen.unseen));
+        self.live.add(second, Second { lengths: new, total_ns, waits, unseen });
         let connections = now.connections.iter().map(|(protocol, count)| (protocol.to_string(), *count));
-        let status = ResponseStatus {
-            answered: begun.answered + answered(&new),
-            total_ns: begun.total_ns + total_ns,
-            lengths: self.lengths.iter().map(|(&ns, &count)| [ns, count]).collect(),
-            unseen: begun.unseen + now.unseen.saturating_sub(self.seen.unseen),
-            connections: connections.collect(),
-            past: self.windows.iter().flatten().map(|window| window.past.clone()).collect(),
-            promised: (0..points.len()).map(|nth| self.point(nth, predicted(plan, nth))).collect(),
-        };
+        let status = self.live.status(&self.recent, |nth| predicted(plan, nth));
+        let status = ResponseStatus { connections: connections.collect(), ..status };
         let is_seen = !status.connections.is_empty() || status.answered + status.unseen > 0;
         self.status = is_seen.then_some(status);
         self.seen = now;
@@ -165,55 +127,12 @@ impl Watched {
         let [older, last] = self.before;
         self.before = [last, here];
         let cause = older.and(&last).and(&here).cause();
-        for ((point, recent), lates) in self.points.iter().zip(&mut self.recent).zip(&mut self.lates) {
-            let late = new.iter().filter(|[ns, _]| *ns > point.within.ns()).map(|[_, count]| count).sum();
-            match std::mem::replace(recent, late) {
-                0 => {}
-                told => *lates.entry(cause).or_default() += told,
-            }
+        for (nth, recent) in self.recent.iter_mut().enumerate() {
+            let within = self.live.points()[nth].within.ns();
+            let late = new.iter().filter(|[ns, _]| *ns > within).map(|[_, count]| count).sum();
+            self.live.late(nth, cause.key(), std::mem::replace(recent, late));
         }
         cause
-    }
-
-    fn point(&self, nth: usize, predicted_ns: Option<u64>) -> PointStatus {
-        let (point, lates) = (&self.points[nth], &self.lates[nth]);
-        let past: Vec<StandingStatus> =
-            self.windows.iter().flatten().map(|window| window.standings[nth].clone()).collect();
-        PointStatus {
-            percentile: point.percentile.percent(),
-            within_ns: point.within.ns(),
-            predicted_ns,
-            late: lates.values().sum::<u64>() + self.recent[nth],
-            late_by: lates.iter().map(|(cause, count)| (cause.key().to_string(), *count)).collect(),
-            left: past.last().map_or(1.0, |day| 1.0 - day.burn),
-            past,
-        }
-    }
-}
-
-impl Window {
-    fn look(second: u64, history: &Look<'_>, waits: &Look<'_>, points: &[Within]) -> Window {
-        let past = PastStatus {
-            seconds: history.length,
-            requests: history.jobs,
-            p50_ns: history.value(50.0),
-            p99_ns: history.value(99.0),
-            max_ns: history.longest(),
-            wait_p50_ns: waits.value(50.0),
-        };
-        let standings = points.iter().map(|point| {
-            let standing = history.standing(point);
-            StandingStatus {
-                seconds: history.length,
-                now_ns: standing.now.value,
-                low_ns: standing.now.low,
-                high_ns: standing.now.high,
-                late: standing.late,
-                burn: standing.burn,
-                verdict: standing.verdict(point),
-            }
-        });
-        Window { second, past, standings: standings.collect() }
     }
 }
 
@@ -282,17 +201,6 @@ fn predicted(plan: Option<&ServicePlan>, nth: usize) -> Option<u64> {
         Certificate::Percentiles { predicted, .. } => predicted.get(nth).map(|one| one.at.ns()),
         _ => None,
     }
-}
-
-fn answered(lengths: &[[u64; 2]]) -> u64 {
-    lengths.iter().map(|[_, count]| count).sum()
-}
-
-/// What has come since; both ascending.
-fn more(before: &[[u64; 2]], now: &[[u64; 2]]) -> Vec<[u64; 2]> {
-    let before: BTreeMap<u64, u64> = before.iter().map(|[ns, count]| (*ns, *count)).collect();
-    let new = now.iter().map(|[ns, count]| [*ns, count.saturating_sub(before.get(ns).copied().unwrap_or(0))]);
-    new.filter(|[_, count]| *count > 0).collect()
 }
 
 #[cfg(test)]

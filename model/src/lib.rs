@@ -68,8 +68,8 @@ pub use network::{HostNetwork, NetworkPlan, PacketBucket, PacketClass, PacketUni
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use observe::{Exporter, Observe, Reported};
 pub use path::{
-    BrokerStage, Link, Path, PathEvery, PathLoad, PathPart, PathPlan, PathPoint, PathSource, PathStage, Paths,
-    ServiceStage, Through, TokensStage,
+    BrokerStage, Link, Path, PathEvery, PathLoad, PathObserve, PathPart, PathPlan, PathPoint, PathSource, PathStage,
+    Paths, ServiceStage, Through, TokensStage,
 };
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan, PLAN_VERSION};

@@ -47,6 +47,16 @@ pub struct Path {
     pub every: Option<Duration>,
     /// Where a measurement sends and receives its messages.
     pub load: Option<PathLoad>,
+    /// Where its response times come from while it runs; `None`: they are not known.
+    pub observe: Option<PathObserve>,
+}
+
+/// Where response times of a path come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathObserve {
+    /// Spans that its services send: OTLP over HTTP to this address, loopback only.
+    Otlp(SocketAddr),
 }
 
 impl Path {
@@ -158,6 +168,9 @@ pub struct PathPlan {
     /// The time that no message may exceed, and what proves it; not written where none was promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<PathEvery>,
+    /// Where its response times come from while it runs; not written where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<PathObserve>,
     /// Where its numbers come from.
     pub reasons: Vec<Reason>,
 }

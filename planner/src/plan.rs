@@ -139,7 +139,8 @@ fn with(
         ensemble.map(|ensemble| coordination::plan(ensemble, measured.and_then(of_member))).transpose()?;
     let topics = topics::plan(&site.topics).map_err(Refusal::Topic)?;
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
-    let topics = topics.into_iter().filter(here).collect();
+    let mut topics: Vec<TopicPlan> = topics.into_iter().filter(here).collect();
+    topics.iter_mut().for_each(|topic| paths::said(asked, topic));
     let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
     let mut plan = modes::promised(plan, site, facts, only, answers)?;
     origins(site.services.iter(), &mut plan);

@@ -47,6 +47,7 @@ fn apart(rng: &mut StdRng) -> Site {
         points,
         every,
         load: None,
+        observe: None,
     }];
     site
 }

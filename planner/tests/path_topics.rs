@@ -55,6 +55,7 @@ fn site(promise: &[(&str, &str)]) -> Site {
         points: points(promise),
         every: None,
         load: None,
+        observe: None,
     }];
     site
 }

@@ -151,6 +151,7 @@ mod tests {
             &paths::LINK,
             &paths::PATH,
             &paths::PATH_LOAD,
+            &paths::OBSERVE,
             &paths::SOURCE,
             &paths::STAGE,
             &locals::LOCAL,

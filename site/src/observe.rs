@@ -51,7 +51,7 @@ fn reported(node: &Node) -> Result<Reported, Fault> {
         }
         (_, at) => {
             fields.forbid("histogram", "'histogram' goes with 'scrape' only", "leave it out")?;
-            Ok(Reported::Otlp { at: address(at)?, span: fields.get("span").map(span).transpose()? })
+            Ok(Reported::Otlp { at: listen_address(at)?, span: fields.get("span").map(span).transpose()? })
         }
     }
 }
@@ -78,7 +78,7 @@ fn span(node: &Node) -> Result<String, Fault> {
 }
 
 /// Where spans are received: from this machine only.
-fn address(node: &Node) -> Result<SocketAddr, Fault> {
+pub(crate) fn listen_address(node: &Node) -> Result<SocketAddr, Fault> {
     let expected = "expected an address and port of this machine to listen on, such as 127.0.0.1:4318 or '[::1]:4318'";
     let text = text(node, expected)?;
     let address: Option<SocketAddr> = text.parse().ok();

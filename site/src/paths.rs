@@ -3,11 +3,14 @@
 use crate::error::{Fault, Span};
 use crate::fields::{Fields, Grammar};
 use crate::load::address;
+use crate::observe::listen_address;
 use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
-use giusto_model::{Duration, Host, Link, Path, PathLoad, PathSource, Paths, Promise, Service, Through, Topic};
+use giusto_model::{
+    Duration, Host, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic,
+};
 
 pub(crate) const LINK: Grammar = Grammar {
     what: "a link",
@@ -15,8 +18,9 @@ pub(crate) const LINK: Grammar = Grammar {
     later: &[("measured", "say the longest time that a message takes there: {worst: 300us}")],
 };
 pub(crate) const PATH: Grammar =
-    Grammar { what: "a path", keys: &["source", "through", "promise", "load"], later: &[] };
+    Grammar { what: "a path", keys: &["source", "through", "promise", "load", "observe"], later: &[] };
 pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
+pub(crate) const OBSERVE: Grammar = Grammar { what: "an observation of a path", keys: &["otlp"], later: &[] };
 pub(crate) const SOURCE: Grammar =
     Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
 pub(crate) const STAGE: Grammar = Grammar {
@@ -98,6 +102,7 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
     }
     let points = points_of(entries.iter().filter(|(key, _)| key.text != "every"))?;
     let load = fields.get("load").map(load).transpose()?;
+    let observe = fields.get("observe").map(observe).transpose()?;
     let every = entries.iter().find(|(key, _)| key.text == "every");
     let longest = every.map(|(_, value)| positive(value)).transpose()?;
     match (source, every, points.is_empty()) {
@@ -116,7 +121,7 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
                 "other messages come to a topic at random, so that none of these has a longest time there",
                 "expected services only, or percentiles of messages that come at random: source: {poisson: 50/s}",
             )),
-        _ => Ok(Path { name, source, through, points, every: longest, load }),
+        _ => Ok(Path { name, source, through, points, every: longest, load, observe }),
     }
 }
 
@@ -148,6 +153,11 @@ fn load(node: &Node) -> Result<PathLoad, Fault> {
         send: address(fields.need("send", "send: 127.0.0.1:7101")?)?,
         receive: address(fields.need("receive", "receive: 127.0.0.1:7100")?)?,
     })
+}
+
+fn observe(node: &Node) -> Result<PathObserve, Fault> {
+    let at = OBSERVE.read(node, node.span)?.need("otlp", "otlp: 127.0.0.1:4318").and_then(listen_address)?;
+    Ok(PathObserve::Otlp(at))
 }
 
 fn positive(node: &Node) -> Result<Duration, Fault> {

@@ -56,15 +56,27 @@ impl SpanKind {
         matches!(self, SpanKind::Client | SpanKind::Producer)
     }
 
-    /// By its number or its name in OTLP.
-    fn of_otlp(value: &Value) -> SpanKind {
-        match (number(value), value.as_str()) {
-            (Some(2), _) | (_, Some("SPAN_KIND_SERVER")) => SpanKind::Server,
-            (Some(3), _) | (_, Some("SPAN_KIND_CLIENT")) => SpanKind::Client,
-            (Some(4), _) | (_, Some("SPAN_KIND_PRODUCER")) => SpanKind::Producer,
-            (Some(5), _) | (_, Some("SPAN_KIND_CONSUMER")) => SpanKind::Consumer,
+    /// By its number in OTLP.
+    pub fn of_number(number: u64) -> SpanKind {
+        match number {
+            2 => SpanKind::Server,
+            3 => SpanKind::Client,
+            4 => SpanKind::Producer,
+            5 => SpanKind::Consumer,
             _ => SpanKind::Internal,
         }
+    }
+
+    /// By its number or its name in OTLP.
+    fn of_otlp(value: &Value) -> SpanKind {
+        let named = |name: &str| match name {
+            "SPAN_KIND_SERVER" => 2,
+            "SPAN_KIND_CLIENT" => 3,
+            "SPAN_KIND_PRODUCER" => 4,
+            "SPAN_KIND_CONSUMER" => 5,
+            _ => 0,
+        };
+        SpanKind::of_number(number(value).or_else(|| value.as_str().map(named)).unwrap_or(0))
     }
 
     fn of_jaeger(name: Option<&str>) -> SpanKind {

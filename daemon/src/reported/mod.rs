@@ -7,15 +7,20 @@ mod openmetrics;
 mod otlp;
 mod protobuf;
 mod scrape;
+mod sink;
 mod spans;
 mod told;
+mod traces;
 
 use giusto_measure::passive::Responses;
 use giusto_model::Reported;
 use otlp::Collector;
 use scrape::Scraper;
+use spans::OfService;
 use std::sync::Arc;
 use told::Told;
+
+pub(crate) use traces::{Come, Messages};
 
 /// Takes what one service reports, until it is dropped.
 pub(crate) struct Reporter {
@@ -38,7 +43,8 @@ impl Reporter {
             Reported::Scrape { from, histogram } => Scraper::start(from.clone(), histogram.clone(), told.clone())
                 .map(|scraper| Way::Scraped { _scraper: scraper }),
             Reported::Otlp { at, span } => {
-                Collector::listen(*at, span.clone(), told.clone()).map(|collector| Way::Sent { _collector: collector })
+                let sink = Arc::new(OfService { span: span.clone(), told: told.clone() });
+                Collector::listen(*at, sink).map(|collector| Way::Sent { _collector: collector })
             }
         };
         if let Err(why) = &way {

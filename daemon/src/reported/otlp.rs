@@ -1,7 +1,7 @@
 //! Receives spans as OpenTelemetry's SDKs send them: OTLP over HTTP, `POST /v1/traces`, in JSON or protobuf.
 
-use super::spans::{read, read_protobuf, Spans};
-use super::told::Told;
+use super::sink::Sink;
+use super::spans::{read, read_protobuf};
 use crate::listening::{Client, Server};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -35,17 +35,17 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn listen(at: SocketAddr, span: Option<String>, told: Arc<Told>) -> Result<Collector, String> {
+    pub(super) fn listen(at: SocketAddr, sink: Arc<dyn Sink>) -> Result<Collector, String> {
         let cannot = |why: io::Error| format!("cannot listen for spans on {at}: {why}");
         let listener = TcpListener::bind(at).map_err(cannot)?;
         let serve = move |mut client: Client<TcpStream>| {
             let (kind, status, body) = match message(&mut client) {
                 Ok((kind, message)) => {
-                    let (status, body) = take(&message, kind, span.as_deref(), &told);
+                    let (status, body) = take(&message, kind, &*sink);
                     (kind, status, body)
                 }
                 Err((status, why)) if !why.is_empty() => {
-                    told.is_wrong(format!("what was sent to {at} was refused: {why}"));
+                    sink.is_wrong(format!("what was sent to {at} was refused: {why}"));
                     (Kind::Json, status, error(Kind::Json, &why))
                 }
                 Err(_) => return, // it has gone
@@ -76,23 +76,14 @@ fn texted(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
 /// What an answer says of spans that were refused.
 const REFUSED: &str = "spans without a beginning, or that end before it";
 
-fn take(message: &[u8], kind: Kind, span: Option<&str>, told: &Told) -> (&'static str, Vec<u8>) {
+fn take(message: &[u8], kind: Kind, sink: &dyn Sink) -> (&'static str, Vec<u8>) {
     let spans = match kind {
-        Kind::Json => read(message, span),
-        Kind::Protobuf => read_protobuf(message, span),
+        Kind::Json => read(message),
+        Kind::Protobuf => read_protobuf(message),
     };
     match spans {
-        Ok(Spans { lengths, total_ns, others, refused }) => {
-            let counted = lengths.len();
-            told.add(lengths, total_ns);
-            match (refused, counted, span) {
-                (1.., ..) => told.is_wrong(format!("{refused} spans do not say when they began and ended")),
-                (0, 0, None) if others > 0 => told.is_wrong(
-                    "its spans are of other kinds than server and consumer; name those that count (span: NAME)".into(),
-                ),
-                (0, 0, Some(name)) if others > 0 => told.is_wrong(format!("none of its spans is named '{name}'")),
-                _ => told.is_right(),
-            }
+        Ok(spans) => {
+            let refused = sink.take(spans);
             let answer = match (kind, refused) {
                 (Kind::Json, 0) => b"{}".to_vec(),
                 (Kind::Protobuf, 0) => Vec::new(),
@@ -108,7 +99,7 @@ fn take(message: &[u8], kind: Kind, span: Option<&str>, told: &Told) -> (&'stati
             ("200 OK", answer)
         }
         Err(why) => {
-            told.is_wrong(format!("what was sent is no message of OTLP: {why}"));
+            sink.is_wrong(format!("what was sent is no message of OTLP: {why}"));
             ("400 Bad Request", error(kind, &why))
         }
     }
@@ -186,6 +177,8 @@ fn message(client: &mut impl Read) -> Result<(Kind, Vec<u8>), (&'static str, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reported::spans::OfService;
+    use crate::reported::told::Told;
 
     fn asked(at: SocketAddr, head: &str, body: &[u8]) -> String {
         let mut stream = TcpStream::connect(at).unwrap();
@@ -200,7 +193,8 @@ mod tests {
     fn spans_are_taken_and_whatever_else_comes_is_refused_and_told() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let told = Arc::new(Told::default());
-        let collector = Collector::listen(free, None, told.clone()).unwrap();
+        let sink = || Arc::new(OfService { span: None, told: told.clone() });
+        let collector = Collector::listen(free, sink()).unwrap();
         let post = |kind: &str, body: &[u8]| {
             let head = "POST /v1/traces HTTP/1.1\r\nHost: x";
             asked(free, &format!("{head}\r\nContent-Type: {kind}\r\nContent-Length: {}", body.len()), body)
@@ -258,7 +252,7 @@ mod tests {
         assert!(asked(free, &"a".repeat(20_000), b"").is_empty() || problem().unwrap().contains("8 KiB"));
         post("application/json", spans(5, 2000).as_bytes());
         assert_eq!((seen().0, problem()), (4, None), "nothing of it stopped it");
-        assert!(Collector::listen(free, None, told.clone()).is_err_and(|why| why.contains("cannot listen for spans")));
+        assert!(Collector::listen(free, sink()).is_err_and(|why| why.contains("cannot listen for spans")));
         drop(collector);
     }
 }

@@ -1,73 +1,126 @@
-//! Spans of OpenTelemetry in JSON or protobuf (OTLP 1.x, `ExportTraceServiceRequest`), as far as tells how long each took.
+//! Spans of OpenTelemetry in JSON or protobuf (OTLP 1.x, `ExportTraceServiceRequest`), and what those of one service tell.
 
 use super::protobuf::{Fields, Value};
+use super::sink::Sink;
+use super::told::Told;
+use giusto_traces::{Span, SpanKind};
 use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
 
-/// `SPAN_KIND_SERVER` and `SPAN_KIND_CONSUMER`.
-const SERVED: [u64; 2] = [2, 5];
-
-/// What a message says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spans {
-    /// How many took so long, in ns.
-    pub(super) lengths: BTreeMap<u64, u64>,
-    /// All of them.
-    pub(super) total_ns: u64,
-    /// That were not what was asked for.
-    pub(super) others: u64,
-    /// That ended before they began, or do not say when.
-    pub(super) refused: u64,
-}
-
-impl Spans {
-    fn take(&mut self, counts: bool, length: Option<u64>) {
-        if !counts {
-            self.others += 1;
-            return;
-        }
-        match length {
-            Some(ns) => {
-                *self.lengths.entry(giusto_measure::passive::rounded(ns)).or_default() += 1;
-                self.total_ns = self.total_ns.saturating_add(ns);
-            }
-            None => self.refused += 1,
-        }
-    }
-}
-
-/// Reads a message in JSON; `name`: of the spans that count, else those of kind server or consumer. Errors: it is none.
-/// O(message).
-pub(super) fn read(message: &[u8], name: Option<&str>) -> Result<Spans, String> {
-    let mut told = Spans::default();
-    for span in giusto_traces::read_otlp(message)? {
-        told.take(name.map_or(span.kind.serves(), |name| name == span.name), span.length());
-    }
-    Ok(told)
+/// What a message in JSON says. Errors: it is none. O(message).
+pub(super) fn read(message: &[u8]) -> Result<Vec<Span>, String> {
+    giusto_traces::read_otlp(message)
 }
 
 /// The same of a message in protobuf.
-pub(super) fn read_protobuf(message: &[u8], name: Option<&str>) -> Result<Spans, String> {
+pub(super) fn read_protobuf(message: &[u8]) -> Result<Vec<Span>, String> {
     // Fields by their numbers in opentelemetry/proto/trace/v1/trace.proto.
-    let mut told = Spans::default();
+    let mut told = Vec::new();
     for resource in inside(message, 1) {
-        for scope in inside(resource?, 2) {
+        let resource = resource?;
+        let service = service(resource)?;
+        for scope in inside(resource, 2) {
             for span in inside(scope?, 2) {
-                let (mut own, mut kind, mut start, mut end) = (&b""[..], 0, 0, 0);
-                for field in Fields(span?) {
-                    match field? {
-                        (5, Value::Bytes(text)) => own = text,
-                        (6, Value::Number(number)) => kind = number,
-                        (7, Value::Fixed(ns)) => start = ns,
-                        (8, Value::Fixed(ns)) => end = ns,
-                        _ => {}
-                    }
-                }
-                let counts = name.map_or(SERVED.contains(&kind), |name| name.as_bytes() == own);
-                told.take(counts, end.checked_sub(start).filter(|_| start > 0));
+                told.push(one(span?, &service)?);
             }
         }
     }
     Ok(told)
+}
+
+/// `service.name` among the attributes of a resource.
+fn service(resource: &[u8]) -> Result<String, String> {
+    for attributes in inside(resource, 1) {
+        for attribute in inside(attributes?, 1) {
+            let (mut key, mut value) = (&b""[..], &b""[..]);
+            for field in Fields(attribute?) {
+                match field? {
+                    (1, Value::Bytes(text)) => key = text,
+                    (2, Value::Bytes(any)) => value = any,
+                    _ => {}
+                }
+            }
+            if let (b"service.name", Some(name)) = (key, inside(value, 1).next().transpose()?) {
+                return Ok(String::from_utf8_lossy(name).into_owned());
+            }
+        }
+    }
+    Ok("unnamed".into())
+}
+
+fn one(span: &[u8], service: &str) -> Result<Span, String> {
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}"); // to a text: it cannot fail
+            text
+        })
+    };
+    let mut told = Span {
+        trace: String::new(),
+        id: String::new(),
+        parent: None,
+        service: service.into(),
+        pid: None,
+        name: String::new(),
+        kind: SpanKind::Internal,
+        start: 0,
+        end: 0,
+    };
+    for field in Fields(span) {
+        match field? {
+            (1, Value::Bytes(id)) => told.trace = hex(id),
+            (2, Value::Bytes(id)) => told.id = hex(id),
+            (4, Value::Bytes(id)) if !id.is_empty() => told.parent = Some(hex(id)),
+            (5, Value::Bytes(text)) => told.name = String::from_utf8_lossy(text).into_owned(),
+            (6, Value::Number(number)) => told.kind = SpanKind::of_number(number),
+            (7, Value::Fixed(ns)) => told.start = ns,
+            (8, Value::Fixed(ns)) => told.end = ns,
+            _ => {}
+        }
+    }
+    Ok(told)
+}
+
+/// Takes the spans of one service.
+pub(super) struct OfService {
+    /// The name of those that count; `None`: those of servers and consumers.
+    pub(super) span: Option<String>,
+    pub(super) told: Arc<Told>,
+}
+
+impl Sink for OfService {
+    fn take(&self, spans: Vec<Span>) -> u64 {
+        let (mut lengths, mut total_ns, mut others, mut refused) = (BTreeMap::new(), 0u64, 0u64, 0);
+        for span in spans {
+            if !self.span.as_ref().map_or(span.kind.serves(), |name| *name == span.name) {
+                others += 1;
+                continue;
+            }
+            match span.length() {
+                Some(ns) => {
+                    *lengths.entry(giusto_measure::passive::rounded(ns)).or_default() += 1;
+                    total_ns = total_ns.saturating_add(ns);
+                }
+                None => refused += 1,
+            }
+        }
+        let counted = lengths.len();
+        self.told.add(lengths, total_ns);
+        match (refused, counted, &self.span) {
+            (1.., ..) => self.is_wrong(format!("{refused} spans do not say when they began and ended")),
+            (0, 0, None) if others > 0 => self.is_wrong(
+                "its spans are of other kinds than server and consumer; name those that count (span: NAME)".into(),
+            ),
+            (0, 0, Some(name)) if others > 0 => self.is_wrong(format!("none of its spans is named '{name}'")),
+            _ => self.told.is_right(),
+        }
+        refused
+    }
+
+    fn is_wrong(&self, why: String) {
+        self.told.is_wrong(why);
+    }
 }
 
 /// The messages that are a message's field of this number.
@@ -83,6 +136,14 @@ fn inside(message: &[u8], number: u64) -> impl Iterator<Item = Result<&[u8], Str
 mod tests {
     use super::*;
 
+    /// How many counted, what they took together, how many were refused, and what is wrong.
+    fn told(spans: &[Span], name: Option<&str>) -> (u64, u64, u64, Option<String>) {
+        let sink = OfService { span: name.map(String::from), told: Arc::default() };
+        let refused = sink.take(spans.to_vec());
+        let sums = sink.told.sums();
+        (sums.count, sums.total_ns, refused, sums.problem.clone())
+    }
+
     #[test]
     fn spans_of_servers_and_consumers_count_or_those_of_a_name() {
         let message = br#"{"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"scope": {}, "spans": [
@@ -92,31 +153,40 @@ mod tests {
             {"name": "query", "startTimeUnixNano": "5", "endTimeUnixNano": "9"},
             {"name": "GET /", "kind": 2, "startTimeUnixNano": "9", "endTimeUnixNano": "5"},
             {"name": "GET /", "kind": 2, "endTimeUnixNano": "5"}]}]}, {}]}"#;
-        let told = read(message, None).unwrap();
-        assert_eq!((told.others, told.refused, told.total_ns), (2, 2, 2_000_100));
-        let lengths: Vec<u64> = told.lengths.keys().copied().collect();
-        assert!(lengths[0] == 101 && (2_000_001..2_016_000).contains(&lengths[1]), "{lengths:?}");
-        let named = read(message, Some("query")).unwrap();
-        assert_eq!((named.lengths.values().sum::<u64>(), named.others, named.total_ns), (2, 4, 5));
-        assert_eq!(read(b"{}", None), Ok(Spans::default()));
-        // The same in protobuf: one of a server that took 2 ms, and one that counts by its name only.
-        let span = |name: &[u8], kind: u8, end: u64| {
-            let head =
-                [&[0x2a, name.len() as u8], name, &[0x30, kind, 0x39], &1_000_000u64.to_le_bytes(), &[0x41]].concat();
-            [head, end.to_le_bytes().to_vec()].concat()
-        };
+        let spans = read(message).unwrap();
+        let (count, total_ns, refused, problem) = told(&spans, None);
+        assert_eq!((count, total_ns, refused), (2, 2_000_100, 2));
+        assert!(problem.unwrap().contains("2 spans do not say when"));
+        assert_eq!(told(&spans, Some("query")), (2, 5, 0, None));
+        assert!(told(&spans, Some("none")).3.unwrap().contains("none of its spans is named 'none'"));
+        assert_eq!(read(b"{}"), Ok(Vec::new()));
+        for bad in [&b""[..], b"[]", b"{\"resourceSpans\": 7}", b"\x0a\x12", &[b'['; 10_000]] {
+            assert!(read(bad).is_err());
+        }
+    }
+
+    #[test]
+    fn protobuf_says_the_same_as_json() {
         let within = |key: u8, parts: &[Vec<u8>]| -> Vec<u8> {
             parts.iter().flat_map(|part| [&[key, part.len() as u8], part.as_slice()].concat()).collect()
         };
+        let text = |key: u8, text: &[u8]| [&[key, text.len() as u8], text].concat();
+        let span = |name: &[u8], kind: u8, end: u64| {
+            let ids = [text(0x0a, &[0xab; 16]), text(0x12, &[1; 8]), text(0x22, &[2; 8])].concat();
+            let times = [&[0x30, kind, 0x39], &1_000_000u64.to_le_bytes()[..], &[0x41], &end.to_le_bytes()].concat();
+            [ids, text(0x2a, name), times].concat()
+        };
         let scope = within(0x12, &[span(b"GET /", 2, 3_000_000), span(b"query", 3, 1_000_100), span(b"GET /", 2, 5)]);
-        let message = within(0x0a, &[within(0x12, &[scope])]);
-        let told = read_protobuf(&message, None).unwrap();
-        assert_eq!((told.total_ns, told.others, told.refused), (2_000_000, 1, 1));
-        assert_eq!(read_protobuf(&message, Some("query")).unwrap().total_ns, 100);
-        assert_eq!(read_protobuf(b"", None), Ok(Spans::default()));
-        assert!(read_protobuf(&message[..message.len() - 1], None).is_err());
-        for bad in [&b""[..], b"[]", b"{\"resourceSpans\": 7}", b"\x0a\x12", &[b'['; 10_000]] {
-            assert!(read(bad, None).is_err());
-        }
+        let named = [text(0x0a, b"service.name"), within(0x12, &[text(0x0a, b"camera")])].concat();
+        let resource = within(0x0a, &[within(0x0a, &[named])]);
+        let message = within(0x0a, &[[resource, within(0x12, &[scope])].concat()]);
+        let spans = read_protobuf(&message).unwrap();
+        assert_eq!((spans[0].trace.as_str(), spans[0].service.as_str()), (&*"ab".repeat(16), "camera"));
+        assert_eq!((spans[0].id.as_str(), spans[0].parent.as_deref()), ("0101010101010101", Some("0202020202020202")));
+        let (count, total_ns, refused, _) = told(&spans, None);
+        assert_eq!((count, total_ns, refused), (1, 2_000_000, 1));
+        assert_eq!(told(&spans, Some("query")).1, 100);
+        assert_eq!(read_protobuf(b""), Ok(Vec::new()));
+        assert!(read_protobuf(&message[..message.len() - 1]).is_err());
     }
 }

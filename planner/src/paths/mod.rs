@@ -14,3 +14,4 @@ pub(crate) use nearest::with_nearest;
 pub(crate) use plan::{planned, Resolved};
 pub use refusal::{PathCause, PathRefusal};
 pub(crate) use search::PathAnswers;
+pub(crate) use topic::said;

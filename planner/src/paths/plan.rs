@@ -28,10 +28,11 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
         return Ok(None);
     }
     let mut resolved = Resolved { site: site.clone(), paths: Vec::new() };
-    let topics = match site.paths.all.iter().any(|path| path.topics().next().is_some()) {
-        true => topics::plan(&site.topics).map_err(Refusal::Topic)?,
-        false => Vec::new(),
-    };
+    let mut topics = Vec::new();
+    if site.paths.all.iter().any(|path| path.topics().next().is_some()) {
+        resolved.site.topics = topic::deepened(site)?;
+        topics = topics::plan(&resolved.site.topics).map_err(Refusal::Topic)?;
+    }
     let given: Vec<Given> = site.paths.all.iter().map(|path| Given { site, facts, path, topics: &topics }).collect();
     let asked: Vec<(Vec<PathStage>, Asked)> = given.iter().map(Given::asked).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().map(|(_, asked)| asked.clone()).collect();
@@ -105,8 +106,8 @@ impl Given<'_> {
         match found.map_err(|why| self.refused(PathCause::Analysis(why)))? {
             Found::Servers(servers, points, every) => {
                 let reasons = self.reasons(asked, &servers, (&through, &points, every.as_ref()));
-                let (name, source) = (self.path.name.clone(), self.path.source);
-                Ok((servers, PathPlan { name, source, through, points, every, reasons }))
+                let (name, source, observe) = (self.path.name.clone(), self.path.source, self.path.observe);
+                Ok((servers, PathPlan { name, source, through, points, every, observe, reasons }))
             }
             Found::Overload(stage, load) => {
                 let service = self.path.services().nth(stage).unwrap_or_default().to_string();

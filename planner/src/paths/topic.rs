@@ -1,7 +1,69 @@
 //! A topic as stages of a path: the tokens of its bucket, and its broker.
 
 use super::refusal::PathCause;
-use giusto_model::{BrokerStage, Bucket, Duration, PathStage, Rate, Tokens, TokensStage, TopicLimit, TopicPlan};
+use crate::refusal::Refusal;
+use crate::topics;
+use crate::words::reason;
+use giusto_analysis::bucket::wait;
+use giusto_model::{
+    Arrivals, BrokerStage, Bucket, Duration, PathStage, Rate, Reason, Site, Tokens, TokensStage, Topic, TopicLimit,
+    TopicPlan,
+};
+
+/// A path counts messages as more than they are from stage to stage; the depth is for so many more, in twentieths.
+const MORE: (u32, u32) = (21, 20);
+/// Of the messages of a path that may be late, what may wait for a token at all: those behind them wait as well.
+const WAITING: f64 = 1e-3;
+const DEEPEST: u64 = 1 << 20;
+
+/// The topics of a site, where those on the way of a path have buckets that the site leaves to the planner: so deep that hardly
+/// one of its messages waits. What a path takes is no more than that of the topic, and its services are planned for all of it, so
+/// a deeper bucket costs them nothing.
+pub(super) fn deepened(site: &Site) -> Result<Vec<Topic>, Refusal> {
+    let mut topics = site.topics.clone();
+    let planned = topics::plan(&site.topics).map_err(Refusal::Topic)?;
+    for path in &site.paths.all {
+        let highest = path.points.last().map_or(0.0, |point| 1.0 - point.percentile.percent() / 100.0);
+        for name in path.topics() {
+            let own = topics.iter_mut().zip(&planned).find(|(topic, _)| topic.name == name && topic.bucket.is_none());
+            if let Some((topic, planned)) = own.filter(|(_, planned)| planned.brokers.len() == 1) {
+                topic.bucket = Some(deeper(planned, WAITING * highest));
+            }
+        }
+    }
+    Ok(topics)
+}
+
+/// The planned one, deeper until no more than `waiting` of the messages wait.
+fn deeper(planned: &TopicPlan, waiting: f64) -> Bucket {
+    let rate = planned.arrivals.rate.times(MORE.0).and_then(|rate| rate.share(MORE.1));
+    let few = |depth: u64| {
+        let bucket = Bucket { depth: Tokens::whole(depth), ..planned.bucket };
+        let arrivals = rate.map(|rate| Arrivals { rate, ..planned.arrivals });
+        arrivals.and_then(|arrivals| Some(wait(arrivals, bucket, 1, &[]).ok()?.delayed <= waiting)).unwrap_or(true)
+    };
+    let (mut low, mut high) = (0, planned.bucket.depth.at_once().max(1));
+    while !few(high) && high < DEEPEST {
+        (low, high) = (high, 2 * high);
+    }
+    while high - low > 1 && low > 0 {
+        let middle = low + (high - low) / 2;
+        *(if few(middle) { &mut high } else { &mut low }) = middle;
+    }
+    // One of it may be on its way at delivery.
+    Bucket { depth: Tokens::whole(if low == 0 { high } else { high + 1 }), ..planned.bucket }
+}
+
+/// Says where a bucket comes from that was made deeper.
+pub(crate) fn said(asked: &Site, topic: &mut TopicPlan) {
+    let path = asked.paths.all.iter().find(|path| path.topics().any(|name| name == topic.name));
+    let own = asked.topics.iter().find(|one| one.name == topic.name && one.bucket.is_none());
+    if let (Some(path), Some(_)) = (path, own) {
+        let why = format!("10 % more tokens than messages, and so deep that hardly one of path '{}' waits", path.name);
+        let told: Reason = reason("bucket", topic.bucket, why);
+        topic.reasons.iter_mut().filter(|one| one.what == told.what).for_each(|one| *one = told.clone());
+    }
+}
 
 /// `own` of its messages come from the path, and reach the broker by `link` if its host is another one.
 ///

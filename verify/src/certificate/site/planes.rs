@@ -70,6 +70,7 @@ fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> 
         PathStage::Tokens(stage) => Some(Through::Topic(stage.tokens_of.clone())),
         PathStage::Broker(_) => None,
     });
+    same(&whose, "where its response times come from", &path.observe, &planned.observe)?;
     same(&whose, "its services and topics", &path.through, &through.collect())?;
     let points = planned.points.iter().map(|point| Within { percentile: point.percentile, within: point.within });
     same(&whose, "percentiles that were promised", &path.points, &points.collect())?;

@@ -1,0 +1,264 @@
+//! Messages of paths, put together from the spans of the services that they go through.
+
+use super::otlp::Collector;
+use super::sink::Sink;
+use giusto_traces::Span;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// SDKs send their spans every five seconds: a message is whole so long after its first span.
+const SETTLE: Duration = Duration::from_secs(10);
+/// One that has begun and not ended by then is lost.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Messages of a path that are put together at a time.
+const OPEN: usize = 100_000;
+
+/// Takes the spans of services of some paths, until it is dropped.
+pub(crate) struct Messages {
+    paths: Vec<(String, Vec<String>)>,
+    open: Arc<Open>,
+    collector: Result<Collector, String>,
+}
+
+/// A message that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Come {
+    /// From the beginning of the first service's spans to the end of all.
+    pub(crate) took_ns: u64,
+    /// By service of the path: from when the one before had handed it over until it did so. What spans are missing of counts for
+    /// the next one.
+    pub(crate) stages_ns: Vec<u64>,
+}
+
+/// What came of a path since it was asked for last.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) come: Vec<Come>,
+    /// Messages that began and did not end within a minute, or for which there was no room.
+    pub(crate) lost: u64,
+}
+
+impl Messages {
+    /// Of these paths, each with its services in order.
+    pub(crate) fn start(at: SocketAddr, paths: Vec<(String, Vec<String>)>) -> Messages {
+        let all = paths.iter().map(|(_, services)| OfPath::new(services.clone())).collect();
+        let open = Arc::new(Open(Mutex::new(State { paths: all, problem: None })));
+        let collector = Collector::listen(at, open.clone());
+        Messages { paths, open, collector }
+    }
+
+    /// Whether it listens for just these.
+    pub(crate) fn is_of(&self, paths: &[(String, Vec<String>)]) -> bool {
+        self.collector.is_ok() && self.paths == paths
+    }
+
+    /// What came to its end by `now`.
+    pub(crate) fn take(&self, path: &str, now: Instant) -> Taken {
+        let Some(nth) = self.paths.iter().position(|(name, _)| name == path) else { return Taken::default() };
+        self.open.state().paths[nth].take(now)
+    }
+
+    /// What is wrong now.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.collector.as_ref().err().cloned().or_else(|| self.open.state().problem.clone())
+    }
+}
+
+/// Messages that are not whole yet.
+struct Open(Mutex<State>);
+
+struct State {
+    paths: Vec<OfPath>,
+    problem: Option<String>,
+}
+
+impl Open {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Open {
+    fn take(&self, spans: Vec<Span>) -> u64 {
+        let (mut state, now) = (self.state(), Instant::now());
+        let (mut known, mut refused) = (false, 0);
+        let any = !spans.is_empty();
+        for span in spans.into_iter().filter(|span| !span.kind.waits()) {
+            if span.length().is_none() {
+                refused += 1;
+                continue;
+            }
+            for path in &mut state.paths {
+                known |= path.add(&span, now);
+            }
+        }
+        state.problem = match (refused, known) {
+            (1.., _) => Some(format!("{refused} spans do not say when they began and ended")),
+            (0, false) if any => Some("spans come, and none is of a service of the path (service.name)".into()),
+            _ => None,
+        };
+        refused
+    }
+
+    fn is_wrong(&self, why: String) {
+        self.state().problem = Some(why);
+    }
+}
+
+struct OfPath {
+    services: Vec<String>,
+    open: HashMap<String, Message>,
+    /// By when they began: those that may still be settling, and those that are waited for.
+    settling: VecDeque<(Instant, String)>,
+    waiting: VecDeque<(Instant, String)>,
+    taken: Taken,
+}
+
+struct Message {
+    since: Instant,
+    /// By service: the beginning and the end of its spans.
+    spans: Vec<Option<(u64, u64)>>,
+}
+
+impl OfPath {
+    fn new(services: Vec<String>) -> OfPath {
+        let (open, taken) = (HashMap::new(), Taken::default());
+        OfPath { services, open, settling: VecDeque::new(), waiting: VecDeque::new(), taken }
+    }
+
+    /// Whether it is a span of one of its services.
+    fn add(&mut self, span: &Span, now: Instant) -> bool {
+        let Some(nth) = self.services.iter().position(|service| *service == span.service) else { return false };
+        if !self.open.contains_key(&span.trace) {
+            if self.open.len() >= OPEN {
+                self.taken.lost += 1;
+                return true;
+            }
+            let message = Message { since: now, spans: vec![None; self.services.len()] };
+            self.open.insert(span.trace.clone(), message);
+            self.settling.push_back((now, span.trace.clone()));
+        }
+        let Some(message) = self.open.get_mut(&span.trace) else { return true };
+        let (start, end) = message.spans[nth].unwrap_or((u64::MAX, 0));
+        message.spans[nth] = Some((start.min(span.start), end.max(span.end)));
+        if now - message.since >= SETTLE {
+            self.end(&span.trace.clone()); // what was missing has come
+        }
+        true
+    }
+
+    /// Takes it out if it is whole.
+    fn end(&mut self, trace: &str) -> bool {
+        let Some(come) = self.open.get(trace).and_then(Message::come) else { return false };
+        self.open.remove(trace);
+        self.taken.come.push(come);
+        true
+    }
+
+    fn take(&mut self, now: Instant) -> Taken {
+        while let Some((since, trace)) = older(&mut self.settling, SETTLE, now) {
+            if !self.end(&trace) {
+                self.waiting.push_back((since, trace));
+            }
+        }
+        while let Some((_, trace)) = older(&mut self.waiting, LONGEST, now) {
+            // One without a beginning is no message of this path.
+            self.taken.lost += u64::from(self.open.remove(&trace).is_some_and(|message| message.spans[0].is_some()));
+        }
+        std::mem::take(&mut self.taken)
+    }
+}
+
+/// The first, if it is that old.
+fn older(queue: &mut VecDeque<(Instant, String)>, age: Duration, now: Instant) -> Option<(Instant, String)> {
+    let is_old = queue.front().is_some_and(|(since, _)| now - *since >= age);
+    is_old.then(|| queue.pop_front()).flatten()
+}
+
+impl Message {
+    fn come(&self) -> Option<Come> {
+        let (start, _) = (*self.spans.first()?)?;
+        (*self.spans.last()?)?;
+        let end = self.spans.iter().flatten().map(|(_, end)| *end).max()?;
+        let mut before = start;
+        let stage = |(nth, own): (usize, &Option<(u64, u64)>)| {
+            let Some((_, own)) = *own else { return 0 };
+            // One that waits for what comes after it has handed it over when that begins.
+            let next = self.spans[nth + 1..].iter().flatten().next();
+            let done = next.map_or(end, |(next, _)| own.min(*next));
+            let took = done.saturating_sub(before);
+            before = before.max(done);
+            took
+        };
+        Some(Come { took_ns: end.checked_sub(start)?, stages_ns: self.spans.iter().enumerate().map(stage).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_traces::SpanKind;
+
+    fn span(trace: u32, service: &str, start: u64, end: u64) -> Span {
+        Span {
+            trace: trace.to_string(),
+            id: String::new(),
+            parent: None,
+            service: service.into(),
+            pid: None,
+            name: String::new(),
+            kind: SpanKind::Server,
+            start,
+            end,
+        }
+    }
+
+    #[test]
+    fn a_message_goes_from_the_first_service_to_the_last_in_whatever_order_its_spans_come() {
+        let mut path = OfPath::new(["camera", "controller", "actuator"].map(String::from).to_vec());
+        let begin = Instant::now();
+        for span in [
+            span(1, "actuator", 60, 70),
+            span(1, "camera", 10, 30),
+            span(1, "controller", 35, 50),
+            span(1, "controller", 51, 55),
+            span(2, "camera", 100, 120),
+            span(3, "controller", 100, 120),
+            span(4, "camera", 200, 210),
+            span(4, "actuator", 250, 260),
+        ] {
+            assert!(path.add(&span, begin));
+        }
+        assert!(!path.add(&span(1, "another", 1, 2), begin));
+        assert_eq!(path.take(begin + SETTLE / 2), Taken::default(), "it may not be whole yet");
+        let taken = path.take(begin + SETTLE);
+        let come = |took_ns, stages_ns: [u64; 3]| Come { took_ns, stages_ns: stages_ns.to_vec() };
+        assert_eq!(taken.come, [come(60, [20, 25, 15]), come(60, [10, 0, 50])]);
+        // The second waits for the third.
+        for span in [span(6, "camera", 10, 20), span(6, "controller", 30, 90), span(6, "actuator", 50, 80)] {
+            path.add(&span, begin);
+        }
+        assert_eq!(path.take(begin + SETTLE).come, [come(80, [10, 30, 40])]);
+        // One ends late, the others never: one of them has begun.
+        assert!(path.add(&span(2, "actuator", 200, 300), begin + 2 * SETTLE));
+        assert_eq!(path.take(begin + 2 * SETTLE).come, [come(200, [20, 0, 180])]);
+        assert!(path.add(&span(5, "camera", 1, 2), begin));
+        let late = path.take(begin + LONGEST);
+        assert_eq!((late.come.len(), late.lost), (0, 0), "the third has no beginning, the fifth settles");
+        assert_eq!(path.take(begin + LONGEST).lost, 1);
+        assert!(path.open.is_empty() && path.settling.is_empty() && path.waiting.is_empty());
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_the_rest_is_lost() {
+        let mut path = OfPath::new(vec!["camera".into()]);
+        let now = Instant::now();
+        for trace in 0..OPEN as u32 + 3 {
+            path.add(&span(trace, "camera", 1, 2), now);
+        }
+        let taken = path.take(now + SETTLE);
+        assert_eq!((taken.come.len(), taken.lost), (OPEN, 3));
+    }
+}
