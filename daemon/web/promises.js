@@ -8,9 +8,12 @@ const MINUTE = 60;
 const past = []; // statuses of the last minute, for the distribution
 let chosen;
 
-/** Every promised point of a status: [service, point]. */
+/** Services and paths, which are observed alike. */
+const observed = status => [...status.services, ...(status.paths ?? [])];
+
+/** Every promised point of a status: [service or path, point]. */
 export function points(status) {
-  return status.services.flatMap(one => (one.responses?.promised ?? []).map(point => [one, point]));
+  return observed(status).flatMap(one => (one.responses?.promised ?? []).map(point => [one, point]));
 }
 
 /** Every promise of a status that is observed, as it stands now: {name, verdict}. */
@@ -109,13 +112,13 @@ export function show(status) {
 
 /** The buckets of a service in the last minute: [upper end in ns or null, how many]. */
 function minute(name) {
-  const of = status => new Map(status?.services.find(one => one.name === name)?.responses?.lengths ?? []);
+  const of = status => new Map(observed(status).find(one => one.name === name)?.responses?.lengths ?? []);
   const first = past.length > 1 ? of(past[0]) : new Map();
   return [...of(past.at(-1))].map(([end, many]) => [end, many - (first.get(end) ?? 0)]).filter(([, many]) => many > 0);
 }
 
 function draw(status) {
-  const one = status?.services.find(service => service.name === chosen);
+  const one = status && observed(status).find(one => one.name === chosen);
   const now = one?.responses?.past[0];
   const buckets = one?.responses ? minute(chosen).sort((a, b) => a[0] - b[0]) : [];
   const all = buckets.reduce((sum, [, many]) => sum + many, 0);
@@ -145,7 +148,21 @@ export function showPlan(plan) {
       ],
     ]);
   });
-  fill(document.querySelector('#promises tbody'), rows);
+  const paths = (plan.paths ?? []).flatMap(path => {
+    const every = path.every ? [{ ...path.every, percentile: 'every message' }] : [];
+    return [...(path.points ?? []), ...every].map(point => [
+      `path ${path.name} ${point.percentile}`,
+      [
+        `path ${path.name}`,
+        `${point.percentile} ≤ ${time(point.within_ns)}`,
+        '–',
+        { text: time(point.at_ns), small: 'proven' },
+        '–',
+        'planned',
+      ],
+    ]);
+  });
+  fill(document.querySelector('#promises tbody'), [...rows, ...paths]);
 }
 
 /** What a promise is called. */
