@@ -50,6 +50,7 @@ impl Stage for Double {
             processes: Default::default(),
             warnings: Vec::new(),
             late: Vec::new(),
+            paths: Vec::new(),
         }
     }
 

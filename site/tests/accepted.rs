@@ -2,8 +2,8 @@
 
 use giusto_model::{
     Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Observe, Origin,
-    PacketBucket, PacketClass, PacketUnit, PathSource, Promise, Release, Reported, Scheduler, ServerKind, Service,
-    ServiceTime, Site, SiteCriticality, TaskError, Tokens, Unused,
+    PacketBucket, PacketClass, PacketUnit, PathObserve, PathSource, Promise, Release, Reported, Scheduler, ServerKind,
+    Service, ServiceTime, Site, SiteCriticality, TaskError, Through, Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_SITE};
 use std::path::Path;
@@ -477,4 +477,34 @@ paths:
     assert_eq!((round.every, round.points.len()), (Some(ms(30)), 0));
     assert_eq!(site.paths.through("camera").count(), 1);
     assert_eq!(site.paths.through("controller").count(), 2);
+}
+
+#[test]
+fn a_path_goes_over_topics_and_says_where_its_spans_come() {
+    let text = "giusto: 1
+hosts: {edge-1: {cores: 0-1}}
+services: {camera: {start: ./camera, execution: 2ms}}
+topics:
+  alarms:
+    publishers: 100
+    each: 1/s
+    brokers: [edge-1]
+    promise: {p99: 9ms}
+    measured: {capacity: 1k/s, latency: {p99.9: 2ms}, worst: 8ms}
+paths:
+  braking:
+    source: {poisson: 50/s}
+    through: [{topic: alarms}, {service: camera}]
+    promise: {p99: 30ms}
+    observe: {otlp: 127.0.0.1:4318}
+";
+    let site = parse("site.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    let path = &site.paths.all[0];
+    assert_eq!(path.through, [Through::Topic("alarms".into()), Through::Service("camera".into())]);
+    assert_eq!(
+        (path.topics().collect::<Vec<_>>(), path.services().collect::<Vec<_>>()),
+        (vec!["alarms"], vec!["camera"])
+    );
+    assert_eq!(path.observe, Some(PathObserve::Otlp("127.0.0.1:4318".parse().unwrap())));
+    assert_eq!(site.topics[0].measured.as_ref().unwrap().worst, Some(Duration::from_ms(8)));
 }

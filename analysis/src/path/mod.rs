@@ -16,5 +16,5 @@ pub use curve::Arrival;
 pub use error::PathError;
 pub use every::{every, Every, Late};
 pub use net::{Flow, Net, Source, Stage, Step, Visit};
-pub use optimum::{bound, is_within, within};
+pub use optimum::{bound, is_within, within, within_by};
 pub use percentile::{Bound, Laws, Part};

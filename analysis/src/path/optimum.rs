@@ -25,11 +25,18 @@ pub fn bound(net: &Net, flow: usize, within: Duration) -> Result<Bound, Error> {
 /// # Errors
 /// [`Error::Path`]; what the law of a stage has.
 pub fn within(net: &Net, flow: usize, beyond: f64) -> Result<Bound, Error> {
+    within_by(net, flow, beyond, &mut Laws::default())
+}
+
+/// As [`within`]; `laws` are kept from one net to others that differ in shares only.
+///
+/// # Errors
+/// As there.
+pub fn within_by(net: &Net, flow: usize, beyond: f64, laws: &mut Laws) -> Result<Bound, Error> {
     if !(beyond > 0.0 && beyond < 1.0) {
         return Err(PathError::Probability { beyond: beyond.to_string() }.into());
     }
-    let mut laws = Laws::default();
-    let mut given = Given::new(net, flow, &mut laws)?;
+    let mut given = Given::new(net, flow, laws)?;
     let mut search = Search::new(&mut given, beyond)?;
     search.least(beyond, 0..HALVINGS.len(), 0.0);
     Ok(search.told(beyond))

@@ -6,7 +6,7 @@
 //! the laws themselves from there on: less of all budgets, and, where there are not many paths, other ones again.
 
 use crate::steps::{periods, quantum};
-use giusto_analysis::path::{every, is_within, within, Arrival, Flow, Laws, Net, Source, Stage, Visit};
+use giusto_analysis::path::{every, is_within, within_by, Arrival, Flow, Laws, Net, Source, Stage, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
@@ -397,7 +397,7 @@ impl Search<'_> {
 
     /// What all but as many as may be late take, and stage by stage; `None` where a queue would grow without end.
     fn time(&self, servers: &[Interface], percentile: Percentile) -> Result<Option<(Duration, Vec<PathPart>)>, Error> {
-        let found = match within(&self.net(servers)?, 0, beyond(percentile)) {
+        let found = match within_by(&self.net(servers)?, 0, beyond(percentile), &mut self.laws.borrow_mut()) {
             Err(Error::Unstable { .. } | Error::Path(_) | Error::Budget { .. }) => return Ok(None),
             found => found?,
         };
