@@ -6,11 +6,13 @@ use crate::response_status::{ObservedBy, ResponseStatus};
 use crate::{Deployment, Running};
 use giusto_measure::passive;
 use giusto_model::{Certificate, Percentile, Promise, ServicePlan, Within};
-use giusto_verify::{Cause, Circumstances};
+use giusto_verify::{Backlog, Cause, Circumstances};
 use std::collections::BTreeMap;
 
 /// A manager may always be so late.
 const LATE_NS: u64 = 1_000_000;
+/// How far apart looks are.
+const SECOND_NS: u64 = 1_000_000_000;
 /// Jobs that one job may stand for: those that were due while it went on.
 const STANDS_FOR: u64 = 10_000;
 
@@ -27,6 +29,7 @@ pub(crate) struct Watched {
     counts: Option<Counts>,
     /// The two seconds before.
     before: [Circumstances; 2],
+    backlog: Backlog,
     pub(crate) status: Option<ResponseStatus>,
 }
 
@@ -48,6 +51,7 @@ impl Watched {
             recent_jobs: Vec::new(),
             counts: None,
             before: Default::default(),
+            backlog: Backlog::default(),
             status: None,
         }
     }
@@ -126,7 +130,8 @@ impl Watched {
         let here = Circumstances { requests, longest_ns, ..here };
         let [older, last] = self.before;
         self.before = [last, here];
-        let cause = older.and(&last).and(&here).cause();
+        let waits = last.is_busy(SECOND_NS) && self.recent.iter().any(|late| *late > 0);
+        let cause = self.backlog.cause(older.and(&last).and(&here).cause(), waits);
         for (nth, recent) in self.recent.iter_mut().enumerate() {
             let within = self.live.points()[nth].within.ns();
             let late = new.iter().filter(|[ns, _]| *ns > within).map(|[_, count]| count).sum();

@@ -175,6 +175,15 @@ fn what_cannot_be_planned_says_what_to_write() {
     assert!(matches!(short.cause, PathCause::TooSlow { .. }) && !short.nearest.is_empty(), "{short}");
 }
 
+/// A part, and with it the whole.
+fn shorter(path: &mut PathPlan, nth: usize, by: Duration) {
+    let point = &mut path.points[0];
+    let less = |time: Duration| Duration::from_ns(time.ns().saturating_sub(by.ns()));
+    let before = point.parts[nth].within;
+    point.parts[nth].within = less(before);
+    point.at = Duration::from_ns(point.at.ns() - (before.ns() - point.parts[nth].within.ns()));
+}
+
 #[test]
 fn whatever_is_changed_in_a_path_through_a_topic_is_noticed() {
     let good = told(&site(&[("p99", "150ms")]));
@@ -192,9 +201,10 @@ fn whatever_is_changed_in_a_path_through_a_topic_is_noticed() {
         ("what was measured of the broker", on_path(&|path| broker(path).latency[0].within = time("1ms"))),
         ("the broker of 'alarms' after", on_path(&|path| drop(path.through.remove(2)))),
         ("the bucket of 'alarms' before", on_path(&|path| drop(path.through.remove(1)))),
-        ("late at 'tokens of alarms'", on_path(&|path| path.points[0].parts[1].beyond_ppb /= 3)),
-        ("late at 'broker of alarms'", on_path(&|path| path.points[0].parts[2].beyond_ppb /= 3)),
-        ("late at", on_path(&|path| path.points[0].parts[1].growth_ppb /= 20)),
+        ("late at 'tokens of alarms'", on_path(&|path| tokens(path).bucket.depth = giusto_model::Tokens::whole(1))),
+        ("late at 'broker of alarms'", on_path(&|path| shorter(path, 2, time("7ms")))),
+        ("late at 'controller'", on_path(&|path| shorter(path, 3, time("15ms")))),
+        ("late at", on_path(&|path| path.points[0].parts[1].growth_ppb /= 200)),
         ("each service and topic once", on_path(&|path| path.through.push(path.through[1].clone()))),
         ("a link to 'tokens of alarms'", on_path(&|path| tokens(path).link = None)),
         ("late at", on_path(&|path| path.source = PathSource::Poisson("800/s".parse().unwrap()))),

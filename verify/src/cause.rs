@@ -114,6 +114,32 @@ impl Circumstances {
     }
 }
 
+/// Seconds after each other in which a service had more to do than it got through: what began that is why those that had to
+/// wait behind it are late, long after it is over.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backlog(Option<Cause>);
+
+impl Backlog {
+    /// The cause of what was late in a second of which `now` is told by itself; `waits`: its budget was used up for most of it, and
+    /// something was late.
+    pub fn cause(&mut self, now: Cause, waits: bool) -> Cause {
+        // Both are what is left when nothing is wrong in that second.
+        let cause = match (now, self.0) {
+            (Cause::Chance | Cause::Itself, Some(first)) => first,
+            _ => now,
+        };
+        self.0 = waits.then_some(cause);
+        cause
+    }
+}
+
+impl Circumstances {
+    /// Whether the budget was used up for most of `length_ns`.
+    pub fn is_busy(&self, length_ns: u64) -> bool {
+        self.throttled.is_some_and(|times| times * self.period_ns >= length_ns / 2)
+    }
+}
+
 impl Cause {
     /// All.
     pub const ALL: [Cause; 8] = [
@@ -160,6 +186,27 @@ impl fmt::Display for Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_began_a_backlog_is_the_cause_until_it_is_gone() {
+        let mut backlog = Backlog::default();
+        let seconds = [
+            (Cause::Chance, true, Cause::Chance),
+            (Cause::Requests, true, Cause::Requests),
+            (Cause::Chance, true, Cause::Requests),
+            (Cause::Itself, true, Cause::Requests),
+            (Cause::Execution, true, Cause::Execution),
+            (Cause::Chance, false, Cause::Execution),
+            (Cause::Chance, true, Cause::Chance),
+            (Cause::Itself, true, Cause::Chance),
+        ];
+        for (nth, (now, waits, expected)) in seconds.into_iter().enumerate() {
+            assert_eq!(backlog.cause(now, waits), expected, "{nth}");
+        }
+        let second = |throttled| Circumstances { throttled, period_ns: 10_000_000, ..Circumstances::default() };
+        assert!(second(Some(50)).is_busy(1_000_000_000));
+        assert!(!second(Some(49)).is_busy(1_000_000_000) && !second(None).is_busy(1_000_000_000));
+    }
 
     #[test]
     fn the_first_thing_that_is_wrong_is_named() {

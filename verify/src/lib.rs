@@ -38,7 +38,7 @@ mod words;
 
 pub use arms::{Arm, Arms, Predicted, Round, Source};
 pub use bootstrap::{Estimate, REPLICATES};
-pub use cause::{Cause, Circumstances};
+pub use cause::{Backlog, Cause, Circumstances};
 pub use certificate::{
     check_plan, check_site, read_plan, unchecked, unchecked_in, Broken, Checked, CheckedCore, CheckedEnsemble,
     CheckedInterface, CheckedMode, CheckedPath, CheckedService, CheckedTopic, NoPlan, OfSite, Unchecked,
