@@ -20,7 +20,7 @@ CORE, OTHER_CORE = 1, 0
 BROKER, HTTP = "127.0.0.1:7180", "127.0.0.1:7181"
 SEND, RECEIVE = "127.0.0.1:7111", "127.0.0.1:7110"
 STAGES = f"{sys.executable} {ROOT}/tests/nsq_stages.py"
-OWN, OTHERS = 30, 60
+OWN, OTHERS, HOGS = 30, 60, 24
 SITE = """
 giusto: 1
 hosts: {{test: {{cores: {core}}}}}
@@ -35,7 +35,7 @@ services:
     start: {stages} consume controller {at} alarms 1 {receive}
     execution: 1.5ms
   batch:
-    start: [sh, -c, 'for i in $(seq 8); do (while :; do :; done) & done; wait']
+    start: [sh, -c, 'for i in $(seq {hogs}); do (while :; do :; done) & done; wait']
     promise: leftovers
 topics:
   alarms:
@@ -76,7 +76,7 @@ class Topic(Running):
 
     def write_site(self, promise):
         self.site.write_text(SITE.format(core=CORE, broker=self.broker, folder=self.folder, stages=STAGES, at=BROKER, send=SEND,
-                                         receive=RECEIVE, publishers=OWN + OTHERS, own=OWN, promise=promise))
+                                         receive=RECEIVE, publishers=OWN + OTHERS, own=OWN, promise=promise, hogs=HOGS))
 
     def others(self):
         one = subprocess.Popen([*STAGES.split(), "others", BROKER, "alarms", str(OTHERS), str(OTHER_CORE)])
@@ -120,7 +120,7 @@ class Topic(Running):
         bind = lambda: os.sched_setaffinity(0, {CORE})
         for command in re.findall(r"start: (/.*)", site):
             started.append(subprocess.Popen(command.split(), cwd=ROOT, preexec_fn=bind, stderr=subprocess.DEVNULL))
-        for _ in range(8):
+        for _ in range(HOGS):
             started.append(subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=bind))
         self.others()
         time.sleep(3)

@@ -194,7 +194,7 @@ fn whatever_is_changed_in_a_path_through_a_topic_is_noticed() {
     };
     let on_path = |change: &dyn Fn(&mut PathPlan)| broken(&|plan| change(&mut plan.paths[0]));
     for (words, said) in [
-        ("tokens of 'alarms' that its", on_path(&|path| tokens(path).bucket.depth = giusto_model::Tokens::whole(50))),
+        ("tokens of 'alarms' that its", on_path(&|path| tokens(path).bucket.depth = giusto_model::Tokens::whole(500))),
         ("all messages of 'alarms'", on_path(&|path| tokens(path).others = None)),
         ("the topic of its stage", broken(&|plan| plan.topics.clear())),
         ("what was measured of the broker", on_path(&|path| broker(path).worst = time("5ms"))),

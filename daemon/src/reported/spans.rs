@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn protobuf_says_the_same_as_json() {
-        let within = |key: u8, parts: &[Vec<u8>]| -> Vec<u8> {
-            parts.iter().flat_map(|part| [&[key, part.len() as u8], part.as_slice()].concat()).collect()
-        };
-        let text = |key: u8, text: &[u8]| [&[key, text.len() as u8], text].concat();
+        // Lengths in two bytes, as those of longer messages.
+        let text = |key: u8, text: &[u8]| [&[key, text.len() as u8 | 0x80, (text.len() >> 7) as u8], text].concat();
+        let within =
+            |key: u8, parts: &[Vec<u8>]| -> Vec<u8> { parts.iter().flat_map(|part| text(key, part)).collect() };
         let span = |name: &[u8], kind: u8, end: u64| {
             let ids = [text(0x0a, &[0xab; 16]), text(0x12, &[1; 8]), text(0x22, &[2; 8])].concat();
             let times = [&[0x30, kind, 0x39], &1_000_000u64.to_le_bytes()[..], &[0x41], &end.to_le_bytes()].concat();

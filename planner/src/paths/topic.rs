@@ -17,8 +17,8 @@ const WAITING: f64 = 1e-3;
 const DEEPEST: u64 = 1 << 20;
 
 /// The topics of a site, where those on the way of a path have buckets that the site leaves to the planner: so deep that hardly
-/// one of its messages waits. What a path takes is no more than that of the topic, and its services are planned for all of it, so
-/// a deeper bucket costs them nothing.
+/// one of its messages waits. The services behind are planned for all messages of the topic as they come, so that a deeper bucket
+/// costs them nothing.
 pub(super) fn deepened(site: &Site) -> Result<Vec<Topic>, Refusal> {
     let mut topics = site.topics.clone();
     let planned = topics::plan(&site.topics).map_err(Refusal::Topic)?;

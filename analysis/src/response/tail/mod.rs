@@ -108,7 +108,7 @@ impl Tail {
         at.dedup();
         let over = |t: f64, more: &dyn Fn(f64) -> f64| -> f64 {
             let later = times.iter().filter(|(time, _)| time.ns() as f64 > t);
-            later.map(|(time, p)| p * more(time.ns() as f64 - t)).sum()
+            later.map(|(time, p)| p * more(time.ns() as f64 - t)).fold(0.0, |sum, one| sum + one)
         };
         let beyond = at.iter().map(|t| over(*t, &|_| 1.0)).collect();
         let excess = at.iter().map(|t| over(*t, &|more| more)).collect();
