@@ -178,6 +178,8 @@ def paths():
     """Percentiles and times of a path with stages of each kind, and every message; that of the golden."""
     stages = ["--stage", "4ms/10ms:5ms", "--stage", "bound:300us", "--stage", "bucket:60/s*4",
               "--stage", "periodic:2ms/5ms:3ms*75%,8ms", "--stage", "company:2ms/4ms:1ms", "--stage", "core:5ms"]
+    measured = ["--stage", "measured:3ms*99%,8ms"]
+    yield "path", output("analyze", "path", "--rate", "30/s", *stages, *measured, "--json")
     asked = ["--percentile", "90", "--at", "1s", "--also", "6=9/s:1ms", "--json"]
     yield "path", output("analyze", "path", "--rate", "30/s", *stages, *asked)
     yield "path", output("analyze", "path", "--rate", "30/s", "--burst", 3, *stages, "--json")
@@ -301,13 +303,15 @@ def documents(folder):
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]
     yield "map", output("analyze", "map", *random, "--steps", "3", "--bandwidth", "30%..100%", *drawn, "--json")
-    for site in ("walk", "supply", "percentiles", "path"):
+    for site in ("walk", "supply", "percentiles", "path", "path-topic"):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     spans = Path(folder) / "spans.json"
     spans.write_text("\n".join(map(json.dumps, spans_of_two_services())))
     yield "import", output("measure", "import", spans, "--as-site", f"{folder}/spans.yaml", "--json")
     yield "check", output("check", f"{folder}/spans.yaml", "--json")
-    yield "check", output("check", "sites/path.yaml", "--json")
+    for site in ("path", "path-topic"):
+        yield "check", output("check", f"sites/{site}.yaml", "--json")
+        yield "plan", output("plan", f"sites/{site}.yaml", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")
     yield "check", output("check", "sites/adopted.yaml", "--json")
     yield "check", output("check", "sites/supply.yaml", "--json")

@@ -17,6 +17,7 @@ import time
 import unittest
 import urllib.request
 
+from formats import valid
 from running import GIUSTO, ROOT, Running
 
 SECONDS = 20
@@ -212,6 +213,7 @@ class Spans(Running):
         labels = '{service="order",percentile="99"}'
         self.assertEqual(self.metric("giusto_promise_within_seconds" + labels), 0.15)
         self.assertEqual(self.metric('giusto_response_seconds_count{service="order"}'), kept["jobs"])
+        valid("status", self.status())
         table = self.ask("status").stdout
         self.assertIn("of web, worker, bill, ten seconds after they began", table)
         # A stage that stands still is what late messages are told by.
