@@ -200,14 +200,20 @@ fn whatever_is_changed_in_a_path_through_a_topic_is_noticed() {
         ("what was measured of the broker", on_path(&|path| broker(path).worst = time("5ms"))),
         ("what was measured of the broker", on_path(&|path| broker(path).latency[0].within = time("1ms"))),
         ("the broker of 'alarms' after", on_path(&|path| drop(path.through.remove(2)))),
-        ("the bucket of 'alarms' before", on_path(&|path| drop(path.through.remove(1)))),
+        ("a link to 'broker of alarms'", on_path(&|path| drop(path.through.remove(1)))),
         ("late at 'tokens of alarms'", on_path(&|path| tokens(path).bucket.depth = giusto_model::Tokens::whole(1))),
         ("late at 'broker of alarms'", on_path(&|path| shorter(path, 2, time("7ms")))),
         ("late at 'controller'", on_path(&|path| shorter(path, 3, time("15ms")))),
         ("late at", on_path(&|path| path.points[0].parts[1].growth_ppb /= 200)),
-        ("each service and topic once", on_path(&|path| path.through.push(path.through[1].clone()))),
+        (
+            "each service and topic once",
+            on_path(&|path| {
+                let again = TokensStage { link: None, ..tokens(path).clone() };
+                path.through.push(PathStage::Tokens(again));
+            }),
+        ),
         ("a link to 'tokens of alarms'", on_path(&|path| tokens(path).link = None)),
-        ("late at", on_path(&|path| path.source = PathSource::Poisson("800/s".parse().unwrap()))),
+        ("late at", on_path(&|path| path.source = PathSource::Poisson("70/s".parse().unwrap()))),
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
