@@ -79,7 +79,7 @@ pub(super) fn stages(topic: &TopicPlan, own: Rate, link: Option<Duration>) -> Re
     let (latency, worst) = known.ok_or_else(|| PathCause::Unmeasured { topic: name.clone() })?;
     let all = topic.arrivals.rate;
     let others = all.minus(own).ok_or_else(|| PathCause::Fewer { topic: name.clone(), messages: all, own })?;
-    let bucket = free(topic).ok_or_else(|| PathCause::Analysis(giusto_analysis::Error::Range))?;
+    let bucket = free(topic).ok_or(PathCause::Analysis(giusto_analysis::Error::Range))?;
     let others = Some(others).filter(|others| !others.is_zero());
     let tokens = TokensStage { tokens_of: name.clone(), on: on.clone(), link, bucket, others };
     Ok([PathStage::Tokens(tokens), PathStage::Broker(BrokerStage { broker_of: name, on: on.clone(), latency, worst })])
