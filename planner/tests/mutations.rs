@@ -6,7 +6,11 @@
 //! changed and not from what the checker says: all have to be, but for what the checker names as not checked
 //! (`giusto_verify::unchecked`) and what [`harmless`] lists with its reason.
 
-use giusto_model::{Bandwidth, Duration, Plan, Prediction, Site, Supply};
+use giusto_analysis::response::{response, Precision, Question, Server};
+use giusto_model::{
+    Bandwidth, Certificate, Duration, PathPart, PathPlan, PathPoint, PathStage, Plan, Prediction, Promise, Rate,
+    ServicePlan, Site, Supply,
+};
 use giusto_planner::{basis, plan, site_basis, Facts};
 use giusto_verify::{check_plan, check_site, read_plan, unchecked};
 use rand::seq::IndexedRandom;
@@ -250,6 +254,12 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
     }
     if path.contains("paths[].points[].parts[]") {
         let near = numbers.is_some_and(|(old, new)| new.abs_diff(old) <= old / 100);
+        if up && ends("beyond_ppb") && read.paths.iter().flat_map(|path| &path.points).all(is_within) {
+            return Some("more that may be late at a stage, and no more in all than may be");
+        }
+        if !up && ends("growth_ppb") && read.paths.iter().all(|path| claims_hold(read, path)) {
+            return Some("claims that are true all the same: the planner's bound is above the law");
+        }
         return near.then_some("what a stage claims, as near as the law is computed");
     }
     if up && ends("paths[].every.at_ns") {
@@ -315,6 +325,61 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
         return (same(old) == same(new)).then_some("another order of preference: floors are sums over all of them");
     }
     None
+}
+
+/// Whether no more messages may be late at all stages together than in all.
+fn is_within(point: &PathPoint) -> bool {
+    let late: u64 = point.parts.iter().map(|part| u64::from(part.beyond_ppb)).sum();
+    late <= u64::from(100_000 - point.percentile.thousandths()) * 10_000
+}
+
+/// Whether at each service of a path no more messages are late than it claims, by the law itself.
+fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
+    let one = |point: &PathPoint| {
+        let mut often = path.source.per_ns();
+        let holds = path.through.iter().zip(&point.parts).all(|(stage, part)| {
+            let growth = f64::from(part.growth_ppb) / 1e9;
+            let holds = match stage {
+                PathStage::Service(stage) => {
+                    let entry = plan.services.iter().find(|entry| entry.name == stage.service).unwrap();
+                    late_by_law(entry, part, often, growth) <= f64::from(part.beyond_ppb) / 1e9
+                }
+                PathStage::Tokens(stage) => {
+                    often += stage.others.map_or(0.0, |others| others.per_ns());
+                    true
+                }
+                PathStage::Broker(_) => true,
+            };
+            often /= 1.0 - growth;
+            holds
+        });
+        holds
+    };
+    path.points.iter().all(one)
+}
+
+/// P(R > d) + (λ/x)·E(R − d)⁺ of a server that comes a period and more late beside others.
+fn late_by_law(entry: &ServicePlan, part: &PathPart, often: f64, growth: f64) -> f64 {
+    let (Promise::Stage { service, .. }, Certificate::Stage { budget, latency }) = (&entry.promise, &entry.certificate)
+    else {
+        panic!("{entry:?}")
+    };
+    let period = entry.server.period;
+    let rate = Rate::of((often * 1e18) as u64, Duration::from_ns(1_000_000_000_000_000_000)).unwrap();
+    let question = Question {
+        server: Server::Periodic,
+        budget: *budget,
+        period,
+        rate,
+        service: service.bound(),
+        batch: vec![(1, 1.0)],
+    };
+    let (from, step) = (part.within.ns().saturating_sub(latency.ns() + period.ns()), period.ns() / 8);
+    let at: Vec<Duration> = (0..400).map(|nth| Duration::from_ns(from + nth * step)).collect();
+    let found = response(&question, &at, &[], Precision::Within(1e-5)).unwrap();
+    let beyond: Vec<f64> = found.cdf.iter().map(|one| 1.0 - one.p).collect();
+    let each = if growth > 0.0 { often / growth } else { 0.0 };
+    beyond[0] + each * step as f64 * beyond.iter().sum::<f64>()
 }
 
 #[test]
