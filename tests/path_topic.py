@@ -126,7 +126,8 @@ class Topic(Running):
         time.sleep(3)
         code, told = self.measure()
         p50, p99, _, most = told["response_ns"]
-        print(f"without: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; exit code {code}")
+        print(f"without: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; "
+              f"exit code {code}")
         self.assertEqual(code, 5, told)
 
     def test_what_is_refused_says_what_would_fit(self):

@@ -132,7 +132,7 @@ class Recorded(Running):
         self.assertTrue({"cache", "loop", "busy"} <= set(spent), spent)
         self.assertTrue(any(name.startswith("giusto-core") for name in spent), spent)
         self.assertAlmostEqual(spent["busy"] / 2e6, 0.1, delta=0.1)
-        # What the kernel says that it used, a little before and after included; interrupts and a hypervisor are in the trace only.
+        # What the kernel says that it used, a little before and after included; the trace contains interrupts and theft, too.
         self.assertTrue(0.6 * cpu * 1e6 < spent["cache"] < 1.15 * cpu * 1e6 + 2000, f"{spent['cache']} of {cpu * 1e6} us")
         redis = trace.row("cache", f"redis-server {self.redis}")
         ran = sum(end - begin for begin, end, name, _ in redis if name == "runs")

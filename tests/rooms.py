@@ -36,7 +36,7 @@ def programs():
 
 
 def run(folder, program):
-    """The exit code of a test program; what of it failed is run again with patience. 77: each time too much was taken: it cannot tell."""
+    """The exit code of a test program; what of it failed is run again (patient.py). 77: too much was taken each time to tell."""
     only, patience = [], Patience()
     while True:
         done = subprocess.Popen([program, "--quiet", *only], cwd=folder, stdout=subprocess.PIPE, text=True)

@@ -179,7 +179,9 @@ class Spans(Running):
         self.assertTrue(2_000_000 <= worker[0] < 6_000_000, worker)
         # Giusto hears the same spans as they come, and tells how the path stands.
         collector = free()
-        site.write_text(site.read_text().replace("promise: {p99: 150ms}", f"promise: {{p99: 150ms}}\n    observe: {{otlp: 127.0.0.1:{collector}}}"))
+        promise = "promise: {p99: 150ms}"
+        observed = f"{promise}\n    observe: {{otlp: 127.0.0.1:{collector}}}"
+        site.write_text(site.read_text().replace(promise, observed))
         plan = self.folder / "plan.json"
         told = self.ask("plan", str(site), "--out", str(plan))
         self.assertEqual(told.returncode, 0, told.stdout + told.stderr + site.read_text())
@@ -217,8 +219,8 @@ class Spans(Running):
         table = self.ask("status").stdout
         self.assertIn("of web, worker, bill, ten seconds after they began", table)
         # A stage that stands still is what late messages are told by.
-        worker = self.stages["worker"]
-        stop = threading.Timer(2, lambda: (os.kill(worker.pid, signal.SIGSTOP), time.sleep(1.5), os.kill(worker.pid, signal.SIGCONT)))
+        worker = self.stages["worker"].pid
+        stop = threading.Timer(2, lambda: (os.kill(worker, signal.SIGSTOP), time.sleep(1.5), os.kill(worker, signal.SIGCONT)))
         stop.start()
         self.order(6)
         stop.join()

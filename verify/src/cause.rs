@@ -120,8 +120,8 @@ impl Circumstances {
 pub struct Backlog(Option<Cause>);
 
 impl Backlog {
-    /// The cause of what was late in a second of which `now` is told by itself; `waits`: its budget was used up for most of it, and
-    /// something was late.
+    /// The cause of what was late in a second of which `now` is told by itself; `waits`: its budget was used up for most of it,
+    /// and something was late.
     pub fn cause(&mut self, now: Cause, waits: bool) -> Cause {
         // Both are what is left when nothing is wrong in that second.
         let cause = match (now, self.0) {
