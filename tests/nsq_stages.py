@@ -5,6 +5,7 @@
     tests/nsq_stages.py consume NAME BROKER TOPIC TIME NEXT      takes TIME for each message of channel NAME, and passes on to
                                                                  NEXT, as a line, those that are none of OTHERS
     tests/nsq_stages.py others BROKER TOPIC RATE [CORE]          publishes at random, so many a second
+    tests/nsq_stages.py flood TO RATE CORE                       sends so many packets a second, in bursts of a twentieth
 
 BROKER, LISTEN and NEXT are HOST:PORT, TIME is in ms. Lines get when they came and left, as `giusto measure path` reads it.
 """
@@ -115,8 +116,18 @@ def others(where, topic, rate, core=None):
         broker.publish(topic, OTHERS)
 
 
+def flood(to, rate, core):
+    os.sched_setaffinity(0, {int(core)})
+    out, due = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), time.monotonic()
+    while True:
+        due += 0.05
+        for _ in range(int(rate) // 20):
+            out.sendto(bytes(1000), address(to))
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
 if __name__ == "__main__":
-    roles = {"publish": publish, "consume": consume, "others": others}
+    roles = {"publish": publish, "consume": consume, "others": others, "flood": flood}
     if len(sys.argv) < 2 or sys.argv[1] not in roles:
         sys.exit(__doc__)
     try:

@@ -1,6 +1,7 @@
-"""A path over a topic, on real processes: a service, `giusto-broker` with the planned bucket, and another service, beside other
-publishers and programs that take all they can get. With the plan the promise is kept, and what is measured is not above what is
-proven; without it, it is broken. Needs root, two cores, and Go for the broker (exit code 77 without).
+"""A path over packets and a topic, on real processes: a service in a network namespace, its veth pair, `giusto-broker` with the
+planned bucket, and another service, beside other publishers, a flood of packets from another namespace, and programs that take all
+they can get. With the plan the promise is kept, and what is measured is not above what is proven; without it, it is broken. Needs
+root, two cores, network namespaces, and Go for the broker (exit code 77 without).
 
     tests/path_topic.py [SECONDS]    of messages, each way; 25 by default
 """
@@ -17,26 +18,30 @@ from running import GIUSTO, ROOT, Running
 
 SECONDS = 25
 CORE, OTHER_CORE = 1, 0
-BROKER, HTTP = "127.0.0.1:7180", "127.0.0.1:7181"
-SEND, RECEIVE = "127.0.0.1:7111", "127.0.0.1:7110"
+NETWORK = "198.18.77"
+OWN_END, FLOOD_END = f"giu{os.getpid() % 10**7}a", f"giu{os.getpid() % 10**7}b"
+BROKER, HTTP = f"{NETWORK}.1:7180", "127.0.0.1:7181"
+SEND, RECEIVE = f"{NETWORK}.2:7111", "127.0.0.1:7110"
 STAGES = f"{sys.executable} {ROOT}/tests/nsq_stages.py"
-OWN, OTHERS, HOGS = 30, 60, 24
+OWN, OTHERS, HOGS, PACKETS = 30, 60, 24, 20_000
 SITE = """
 giusto: 1
-hosts: {{test: {{cores: {core}}}}}
+hosts: {{test: {{cores: {core}, network: {{cores: {other_core}, capacity: 65k/s}}}}}}
 services:
   broker:
     start: {broker} {folder}/nsq/test/broker.yaml
     promise: {{supply: 3ms/10ms}}
   camera:
-    start: {stages} publish camera {send} 1 {at} alarms
+    start: ip netns exec {own_end} {stages} publish camera {send} 1 {at} alarms
     execution: 1.5ms
+    network: [{{vif: {own_end}, class: high, rate: 2k/s, burst: 64}}]
   controller:
     start: {stages} consume controller {at} alarms 1 {receive}
     execution: 1.5ms
   batch:
     start: [sh, -c, 'for i in $(seq {hogs}); do (while :; do :; done) & done; wait']
     promise: leftovers
+    network: [{{vif: {flood_end}, class: low}}]
 topics:
   alarms:
     publishers: {publishers}
@@ -53,6 +58,10 @@ paths:
 """
 
 
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
 class Topic(Running):
     @classmethod
     def setUpClass(cls):
@@ -63,6 +72,16 @@ class Topic(Running):
 
     def setUp(self):
         super().setUp()
+        for nth, end in enumerate((OWN_END, FLOOD_END)):
+            net = f"{NETWORK}.{4 * nth}"
+            ip("netns", "add", end)
+            self.addCleanup(ip, "netns", "del", end)
+            ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", end)
+            ip("addr", "add", f"{NETWORK}.{4 * nth + 1}/30", "dev", end)
+            ip("link", "set", end, "up")
+            ip("-n", end, "addr", "add", f"{NETWORK}.{4 * nth + 2}/30", "dev", "eth0")
+            ip("-n", end, "link", "set", "eth0", "up")
+            ip("-n", end, "link", "set", "lo", "up")
         self.write_site("200ms")
         # What the broker reads, with ports and a folder of this test.
         done = self.ask("export", "nsq", str(self.site), "--out", str(self.folder / "nsq"))
@@ -75,12 +94,14 @@ class Topic(Running):
         file.write_text(text)
 
     def write_site(self, promise):
-        self.site.write_text(SITE.format(core=CORE, broker=self.broker, folder=self.folder, stages=STAGES, at=BROKER, send=SEND,
+        self.site.write_text(SITE.format(core=CORE, other_core=OTHER_CORE, own_end=OWN_END, flood_end=FLOOD_END, broker=self.broker, folder=self.folder, stages=STAGES, at=BROKER, send=SEND,
                                          receive=RECEIVE, publishers=OWN + OTHERS, own=OWN, promise=promise, hogs=HOGS))
 
     def others(self):
-        one = subprocess.Popen([*STAGES.split(), "others", BROKER, "alarms", str(OTHERS), str(OTHER_CORE)])
-        self.addCleanup(lambda: (one.kill(), one.wait()))
+        flood = ["ip", "netns", "exec", FLOOD_END, *STAGES.split(), "flood", f"{NETWORK}.5:9", str(PACKETS), str(OTHER_CORE)]
+        for words in ([*STAGES.split(), "others", BROKER, "alarms", str(OTHERS), str(OTHER_CORE)], flood):
+            one = subprocess.Popen(words)
+            self.addCleanup(lambda one=one: (one.kill(), one.wait()))
 
     def measure(self):
         out = self.folder / "jobs.csv"
@@ -92,8 +113,8 @@ class Topic(Running):
     def test_with_the_plan_the_promise_is_kept(self):
         plan = json.loads(self.ask("plan", str(self.site), "--json").stdout)
         path, = plan["paths"]
-        self.assertEqual([list(stage)[0] for stage in path["through"]], ["service", "tokens_of", "broker_of", "service"])
-        self.assertEqual(path["through"][1]["others"], f"{OTHERS}/s")
+        self.assertEqual([list(stage)[0] for stage in path["through"]], ["service", "interface", "tokens_of", "broker_of", "service"])
+        self.assertEqual(path["through"][2]["others"], f"{OTHERS}/s")
         point, = path["points"]
         done = self.ask("simulate", str(self.site), "--for", "2min", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -112,6 +133,8 @@ class Topic(Running):
         self.assertLessEqual(p99, point["at_ns"])
         self.assertIn(code, (0, 6), told)  # so few messages say little of one in a hundred
         self.assertEqual(sorted(told["stages_ns"]), ["camera", "controller"])
+        own, = (one for one in self.status()["network"] if one["name"] == OWN_END)
+        print("the interface:", json.dumps(own))
 
     def test_without_it_the_promise_is_broken(self):
         site = self.site.read_text()

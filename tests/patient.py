@@ -1,6 +1,7 @@
 """Tests of a machine that a hypervisor may take time from. What fails meanwhile is tried again, twice at most; what fails without
 that is tried once more, and told as FLAKY if it passes then: a fault of the test or of what it tests, to be found. What fails
-each time that a hypervisor took more than 5 % is skipped: on such a machine nothing can be told, and none of its promises is claimed.
+each time that a hypervisor took more than 5 % is skipped: on such a machine nothing can be told, and none of its promises is
+claimed.
 
     tests/patient.py             prints the time since boot, and what a hypervisor took of it
     tests/patient.py "BEFORE"    whether it took any since that was printed: exit 0; more than 5 %: exit 77; else 1

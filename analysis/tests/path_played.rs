@@ -352,6 +352,34 @@ fn without_damper_or_growth_early_messages_break_the_bound() {
     assert!(share - INTERVAL * error > naive.beyond, "{share} {error} {naive:?}");
 }
 
+/// Of what a bucket drops none comes to the end, and what it costs is no more than its part.
+#[test]
+fn what_finds_no_token_is_lost_and_counts_as_late() {
+    let half = Share { server: Server::Deferrable, budget: Duration::from_ms(2), period: Duration::from_ms(4) };
+    let share = || Stage::Share { share: half, company: false };
+    let policed = |depth| Stage::Policed(Bucket { rate: "300/s".parse().unwrap(), depth: Tokens::whole(depth) });
+    let visits: Vec<Visit> = (0..3).map(|stage| constant(stage, Duration::from_ms(1))).collect();
+    let net =
+        |depth| Net { stages: vec![share(), policed(depth), share()], flows: vec![line("150/s", visits.clone())] };
+    for (depth, lost) in [(7, true), (40, false)] {
+        let net = net(depth);
+        let bound = within(&net, 0, 0.03).unwrap();
+        assert_eq!(bound.parts[1].within, Duration::ZERO, "{bound:?}");
+        let mut rng = StdRng::seed_from_u64(5);
+        let arrivals = at_random(&net, 400_000, &mut rng);
+        let all = Player { net: &net, last_first: false }.play(&arrivals, &mut rng);
+        let dropped = all.iter().filter(|time| time.is_infinite()).count() as f64 / all.len() as f64;
+        println!("depth {depth}: {dropped} are lost, part {}", bound.parts[1].term);
+        assert!(dropped <= bound.parts[1].term && (dropped > 0.0) == lost, "{dropped} {bound:?}");
+        let (share, error) = beyond(&all[40_000..], bound.within.ns() as f64);
+        assert!(share - INTERVAL * error <= bound.beyond, "{share} {error} {bound:?}");
+    }
+    // Of one token every seventh is lost, and no time makes up for it.
+    assert!(within(&net(1), 0, 0.03).is_err());
+    let every = giusto_analysis::path::every(&net(40), 0);
+    assert!(every.is_err(), "{every:?}");
+}
+
 /// A server whose period begins with a wake-up is not monotone: the first request comes earlier, and the last is done later.
 #[test]
 fn a_reanchored_server_is_not_monotone() {

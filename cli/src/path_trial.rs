@@ -191,9 +191,8 @@ fn save(trial: &Trial<PathSlice>, files: &Files) -> Result<(), Failure> {
 /// How it was obtained.
 fn how(args: &RunArgs, planned: &PathPlan, trial: &Trial<PathSlice>) -> Vec<(String, String)> {
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
-    let stages: Vec<String> = planned.through.iter().map(PathStage::to_string).collect();
     let mut lines = vec![
-        line("path", format!("{} through {}", planned.source, stages.join(", "))),
+        line("path", format!("{} through {}", planned.source, crate::paths::route(planned))),
         line("slices", format!("{cycles} cycles, {:.0} a slice, seed {}", trial.slice, args.seed)),
         line("shared, no plan", "SCHED_OTHER beside the competitors"),
         line("shared, Giusto", "the plan's reservations of all stages beside the competitors"),

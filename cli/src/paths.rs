@@ -1,11 +1,11 @@
 //! Paths in words and in JSON.
 
-use giusto_model::{Duration, Path, PathPlan, PathStage, Percentile, Site, Through};
+use giusto_model::{Duration, Path, PathPlan, Percentile, Site, Steps, Through};
 use serde_json::{json, Value};
 
 /// `path braking: camera, controller: p99 ≤ 22.1 ms proven (p99 ≤ 30 ms promised); 'giusto explain braking' tells the stages`
 pub(crate) fn planned(path: &PathPlan) -> String {
-    let through: Vec<String> = path.through.iter().map(PathStage::to_string).collect();
+    let through = route(path);
     let points = |time: &dyn Fn(&giusto_model::PathPoint) -> Duration| {
         let points = path.points.iter().map(|point| at_most(Some(point.percentile), time(point)));
         points.collect::<Vec<_>>()
@@ -18,11 +18,16 @@ pub(crate) fn planned(path: &PathPlan) -> String {
     format!(
         "path {}: {}: {} proven ({} promised); 'giusto explain {}' tells the stages\n",
         path.name,
-        through.join(", "),
+        through,
         proven.join(", "),
         promised.join(", "),
         path.name
     )
+}
+
+/// `camera, [left | right, far], controller`
+pub(crate) fn route(path: &PathPlan) -> String {
+    Steps::of(&path.through).words(|nth| path.through[nth].to_string())
 }
 
 fn at_most(percentile: Option<Percentile>, time: Duration) -> String {
@@ -58,12 +63,13 @@ pub(crate) fn paths_json(site: &Site) -> Value {
     let stage = |stage: &Through| match stage {
         Through::Service(name) => json!(name),
         Through::Topic(name) => json!({"topic": name}),
+        Through::All(_) => json!(stage),
     };
     let path = |path: &Path| {
-        let Path { name, source, through, points, every, load, observe } = path;
+        let Path { name, source, through, points, every, load, observe, packets } = path;
         let through: Vec<Value> = through.iter().map(stage).collect();
         json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
-            "load": load, "observe": observe})
+            "load": load, "observe": observe, "packets": packets})
     };
     site.paths.all.iter().map(path).collect()
 }

@@ -78,6 +78,22 @@ impl PacketBucket {
 }
 
 impl PacketBucket {
+    /// What it is for messages of so many packets each, of the usual length or less: none of them waits for one of its packets where
+    /// it would not wait for a token of this one. `None`: it lets no message through at once, or beyond 64 bits.
+    pub fn messages(self, packets: u32) -> Option<Bucket> {
+        let of = |bucket: Bucket, each: u64| {
+            let depth = Tokens::whole(bucket.depth.at_once() / each);
+            let rate = bucket.rate.share(u32::try_from(each).ok()?)?;
+            (depth >= Tokens::whole(1)).then_some(Bucket { rate, depth })
+        };
+        let own = of(self.packets(), packets.into())?;
+        if self.bits.is_none() {
+            return Some(own);
+        }
+        let bytes = of(self.bytes()?, u64::from(packets) * PacketBucket::USUAL)?;
+        Some(Bucket { rate: own.rate.min(bytes.rate), depth: own.depth.min(bytes.depth) })
+    }
+
     /// For people: `, up to {rate: 5000/s, depth: 16} each way`; nothing where there is none.
     pub fn both_ways(sent: Option<PacketBucket>, received: Option<PacketBucket>) -> String {
         match (sent, received) {

@@ -4,6 +4,7 @@ use crate::{Bucket, Duration, Percentile, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 /// The paths of a site, and the links between its hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Path {
     pub name: String,
     /// How messages come to its first stage.
     pub source: PathSource,
-    /// What they go through, one after the other; at least one service, each once.
+    /// What they go through, one after the other; at least one service, each once; between two forks there is a stage.
     pub through: Vec<Through>,
     /// Percentiles that were promised, ascending in both; empty: only `every`. Not with a periodic source.
     pub points: Vec<Within>,
@@ -49,6 +50,8 @@ pub struct Path {
     pub load: Option<PathLoad>,
     /// Where its response times come from while it runs; `None`: they are not known.
     pub observe: Option<PathObserve>,
+    /// Packets of a message, each way over each interface, at most: acknowledgements among them. 1 or more.
+    pub packets: u32,
 }
 
 /// Where response times of a path come from.
@@ -60,19 +63,19 @@ pub enum PathObserve {
 }
 
 impl Path {
+    /// A message, and an acknowledgement of TCP.
+    pub const PACKETS: u32 = 2;
+
     /// The services that it goes through, in order.
     pub fn services(&self) -> impl Iterator<Item = &str> {
-        self.through.iter().filter_map(|through| match through {
-            Through::Service(name) => Some(name.as_str()),
-            Through::Topic(_) => None,
-        })
+        self.through.iter().flat_map(Through::services)
     }
 
     /// The topics that it goes through, in order.
     pub fn topics(&self) -> impl Iterator<Item = &str> {
         self.through.iter().filter_map(|through| match through {
             Through::Topic(name) => Some(name.as_str()),
-            Through::Service(_) => None,
+            Through::Service(_) | Through::All(_) => None,
         })
     }
 }
@@ -85,6 +88,19 @@ pub enum Through {
     Service(String),
     /// A topic: the bucket of its broker, and the broker.
     Topic(String),
+    /// Branches, each of services one after the other, to which a copy of each message goes: it goes on when all are done.
+    All(Vec<Vec<Through>>),
+}
+
+impl Through {
+    /// The services of it, branch by branch.
+    fn services(&self) -> Vec<&str> {
+        match self {
+            Through::Service(name) => vec![name],
+            Through::Topic(_) => Vec::new(),
+            Through::All(branches) => branches.iter().flatten().flat_map(Through::services).collect(),
+        }
+    }
 }
 
 impl fmt::Display for Through {
@@ -92,6 +108,11 @@ impl fmt::Display for Through {
         match self {
             Through::Service(name) => f.pad(name),
             Through::Topic(name) => write!(f, "topic {name}"),
+            Through::All(branches) => {
+                let words =
+                    |branch: &Vec<Through>| branch.iter().map(Through::to_string).collect::<Vec<_>>().join(", ");
+                write!(f, "[{}]", branches.iter().map(words).collect::<Vec<_>>().join(" | "))
+            }
         }
     }
 }
@@ -185,6 +206,8 @@ pub enum PathStage {
     Tokens(TokensStage),
     /// A topic's broker.
     Broker(BrokerStage),
+    /// An interface of a service before it or after it.
+    Interface(InterfaceStage),
 }
 
 /// A service of a path.
@@ -198,6 +221,9 @@ pub struct ServiceStage {
     /// The longest time over the link from the host of the stage before; not written where that is the same.
     #[serde(rename = "link_ns", default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Duration>,
+    /// The branch of a fork that it is on, from 1; not written where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<u32>,
 }
 
 /// Where messages of a path wait for tokens, with all others of a topic.
@@ -233,6 +259,50 @@ pub struct BrokerStage {
     pub worst: Duration,
 }
 
+/// An interface between a service of a path and its next one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceStage {
+    /// Its name on the host.
+    pub interface: String,
+    /// The host.
+    pub on: String,
+    /// As of a service.
+    #[serde(rename = "link_ns", default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Duration>,
+    /// As of a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<u32>,
+    /// Whether messages leave the service by it, or come to it.
+    pub way: PacketWay,
+    /// Packets of a message at most.
+    pub packets: u32,
+    /// Its bucket that way, in messages: so many find the tokens of all their packets.
+    pub bucket: Bucket,
+    /// No packet within its bucket waits longer for the host's processing.
+    #[serde(rename = "bound_ns")]
+    pub bound: Duration,
+}
+
+/// Which way packets pass an interface, as its service sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PacketWay {
+    /// From its service.
+    Sent,
+    /// To its service.
+    Received,
+}
+
+impl fmt::Display for PacketWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            PacketWay::Sent => "sent",
+            PacketWay::Received => "received",
+        })
+    }
+}
+
 impl BrokerStage {
     /// The slowest law with these percentiles: times with their probabilities.
     pub fn times(&self) -> Vec<(Duration, f64)> {
@@ -251,6 +321,7 @@ impl PathStage {
             PathStage::Service(stage) => &stage.on,
             PathStage::Tokens(stage) => &stage.on,
             PathStage::Broker(stage) => &stage.on,
+            PathStage::Interface(stage) => &stage.on,
         }
     }
 
@@ -259,7 +330,17 @@ impl PathStage {
         match self {
             PathStage::Service(stage) => stage.link,
             PathStage::Tokens(stage) => stage.link,
+            PathStage::Interface(stage) => stage.link,
             PathStage::Broker(_) => None,
+        }
+    }
+
+    /// The branch of a fork that it is on, from 1.
+    pub fn branch(&self) -> Option<u32> {
+        match self {
+            PathStage::Service(stage) => stage.branch,
+            PathStage::Interface(stage) => stage.branch,
+            PathStage::Tokens(_) | PathStage::Broker(_) => None,
         }
     }
 
@@ -267,7 +348,7 @@ impl PathStage {
     pub fn service(&self) -> Option<&str> {
         match self {
             PathStage::Service(stage) => Some(&stage.service),
-            PathStage::Tokens(_) | PathStage::Broker(_) => None,
+            PathStage::Tokens(_) | PathStage::Broker(_) | PathStage::Interface(_) => None,
         }
     }
 }
@@ -278,7 +359,79 @@ impl fmt::Display for PathStage {
             PathStage::Service(stage) => f.pad(&stage.service),
             PathStage::Tokens(stage) => f.pad(&format!("tokens of {}", stage.tokens_of)),
             PathStage::Broker(stage) => f.pad(&format!("broker of {}", stage.broker_of)),
+            PathStage::Interface(stage) => f.pad(&format!("{} ({})", stage.interface, stage.way)),
         }
+    }
+}
+
+/// Stages of a path one after the other, or branch by branch side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Steps(pub Vec<Vec<Range<usize>>>);
+
+impl Steps {
+    /// Those of these stages: where branches of a fork are, they are one step.
+    pub fn of(through: &[PathStage]) -> Steps {
+        let mut steps: Vec<Vec<Range<usize>>> = Vec::new();
+        let mut before: Option<u32> = None;
+        for (nth, stage) in through.iter().enumerate() {
+            let branch = stage.branch();
+            match (steps.last_mut(), branch.is_some() && before.is_some()) {
+                (Some(step), true) => match step.last_mut().filter(|_| branch == before) {
+                    Some(range) => range.end = nth + 1,
+                    None => step.push(nth..nth + 1),
+                },
+                _ => steps.push(vec![nth..nth + 1]),
+            }
+            before = branch;
+        }
+        Steps(steps)
+    }
+
+    /// The sum of what all stages take, of a fork that of the longest branch; `None` beyond 584 years.
+    pub fn along(&self, time: impl Fn(usize) -> Duration) -> Option<Duration> {
+        let branch =
+            |branch: &Range<usize>| branch.clone().try_fold(Duration::ZERO, |sum, stage| sum.checked_add(time(stage)));
+        self.0.iter().try_fold(Duration::ZERO, |sum, step| {
+            let longest = step.iter().map(branch).collect::<Option<Vec<_>>>()?.into_iter().max();
+            sum.checked_add(longest.unwrap_or_default())
+        })
+    }
+
+    /// The stages that messages come to this one from; none at the first, several after a fork.
+    pub fn before(&self, stage: usize) -> Vec<usize> {
+        let place = self.0.iter().position(|step| step.iter().any(|branch| branch.contains(&stage)));
+        let begins = |step: &Vec<Range<usize>>| step.iter().any(|branch| branch.start == stage);
+        match place {
+            Some(place) if begins(&self.0[place]) => match place.checked_sub(1) {
+                Some(before) => self.0[before].iter().map(|branch| branch.end - 1).collect(),
+                None => Vec::new(),
+            },
+            Some(_) => vec![stage - 1],
+            None => Vec::new(),
+        }
+    }
+
+    /// The stages that messages go to from this one; none at the last, several where a fork begins.
+    pub fn after(&self, stage: usize) -> Vec<usize> {
+        let place = self.0.iter().position(|step| step.iter().any(|branch| branch.contains(&stage)));
+        let ends = |step: &Vec<Range<usize>>| step.iter().any(|branch| branch.end == stage + 1);
+        match place {
+            Some(place) if ends(&self.0[place]) => {
+                self.0.get(place + 1).into_iter().flatten().map(|branch| branch.start).collect()
+            }
+            Some(_) => vec![stage + 1],
+            None => Vec::new(),
+        }
+    }
+
+    /// For people: `camera, [left | right, far], controller`.
+    pub fn words(&self, name: impl Fn(usize) -> String) -> String {
+        let branch = |branch: &Range<usize>| branch.clone().map(&name).collect::<Vec<_>>().join(", ");
+        let step = |step: &Vec<Range<usize>>| match &step[..] {
+            [only] => branch(only),
+            all => format!("[{}]", all.iter().map(branch).collect::<Vec<_>>().join(" | ")),
+        };
+        self.0.iter().map(step).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -325,4 +478,31 @@ pub struct PathEvery {
     /// The longest time at each stage.
     #[serde(rename = "parts_ns")]
     pub parts: Vec<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_is_one_step_of_branches() {
+        let stage = |branch: Option<u32>| {
+            PathStage::Service(ServiceStage { service: "one".into(), on: "edge".into(), link: None, branch })
+        };
+        let through = [None, Some(1), Some(1), Some(2), None, Some(1), Some(2)].map(stage);
+        let steps = Steps::of(&through);
+        assert_eq!(steps.0, [vec![0..1], vec![1..3, 3..4], vec![4..5], vec![5..6, 6..7]]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|nth| steps.before(nth)),
+            [vec![], vec![0], vec![1], vec![0], vec![2, 3], vec![4]]
+        );
+        assert_eq!(
+            [0, 1, 2, 3, 4, 6].map(|nth| steps.after(nth)),
+            [vec![1, 3], vec![2], vec![4], vec![4], vec![5, 6], vec![]]
+        );
+        let times = [1, 10, 20, 25, 100, 7, 1000].map(Duration::from_ns);
+        assert_eq!(steps.along(|nth| times[nth]), Some(Duration::from_ns(1 + 30 + 100 + 1000)));
+        assert_eq!(steps.words(|nth| nth.to_string()), "0, [1, 2 | 3], 4, [5 | 6]");
+        assert_eq!(steps.along(|_| Duration::from_ns(u64::MAX)), None);
+    }
 }

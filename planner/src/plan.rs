@@ -103,11 +103,16 @@ fn with(
     alike: &Alike,
 ) -> Result<Plan, Refusal> {
     let asked = site;
+    let on_path = |service: &Service| site.paths.through(&service.name).next().is_some();
+    let networks = match site.services.iter().any(|service| !service.network.is_empty() && on_path(service)) {
+        true => network::plan(site, None, measured).map_err(Refusal::Packets)?,
+        false => Vec::new(),
+    };
     let fits = |other: &Site| {
-        let resolved = paths::planned(other, facts, answers).ok().flatten();
+        let resolved = paths::planned(other, facts, &networks, answers).ok().flatten();
         resolved.is_some_and(|resolved| attempt(&resolved.site, facts, only, answers, alike).is_ok())
     };
-    let resolved = paths::planned(site, facts, answers);
+    let resolved = paths::planned(site, facts, &networks, answers);
     let resolved = resolved.map_err(|refusal| paths::with_nearest(site, None, refusal, &fits))?;
     let (site, paths) = match &resolved {
         Some(Resolved { site, paths }) => (site, paths.as_slice()),

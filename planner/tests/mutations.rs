@@ -348,7 +348,7 @@ fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
                     often += stage.others.map_or(0.0, |others| others.per_ns());
                     true
                 }
-                PathStage::Broker(_) => true,
+                PathStage::Broker(_) | PathStage::Interface(_) => true,
             };
             often /= 1.0 - growth;
             holds

@@ -48,6 +48,7 @@ fn apart(rng: &mut StdRng) -> Site {
         every,
         load: None,
         observe: None,
+        packets: Path::PACKETS,
     }];
     site
 }

@@ -56,8 +56,16 @@ fn site(chain: &Chain) -> Site {
     let source = PathSource::Poisson(
         giusto_model::Rate::of((chain.rate * 1e15) as u64, Duration::from_ns(1_000_000_000_000_000)).unwrap(),
     );
-    site.paths.all =
-        vec![Path { name: "path".into(), source, through, points, every: None, load: None, observe: None }];
+    site.paths.all = vec![Path {
+        name: "path".into(),
+        source,
+        through,
+        points,
+        every: None,
+        load: None,
+        observe: None,
+        packets: Path::PACKETS,
+    }];
     site
 }
 

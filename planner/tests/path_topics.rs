@@ -56,6 +56,7 @@ fn site(promise: &[(&str, &str)]) -> Site {
         every: None,
         load: None,
         observe: None,
+        packets: Path::PACKETS,
     }];
     site
 }
@@ -136,6 +137,10 @@ fn what_is_simulated_is_within_what_is_proven() {
         let played = play_path(&found, &found.paths[0], Duration::from_secs(400), seed, &mut Unobserved).unwrap();
         let p99 = played.whole.percentile(99.0);
         assert!(p99 <= point.at, "{p99} {point:?}");
+        // Behind the topic all its messages are served.
+        let (own, all) = (played.messages.len() as f64, played.stages[3].jobs() as f64);
+        let wanted = found.topics[0].arrivals.rate.per_ns() * found.paths[0].source.per_ns().recip();
+        assert!((all / own / wanted - 1.0).abs() < 0.1, "{all} {own}");
         let least = time(execution).ns() + 2_000_000 + 2_000_000 + 300_000;
         assert!(played.messages.iter().all(|message| message.response_ns().unwrap() >= least));
     }
@@ -173,6 +178,13 @@ fn what_cannot_be_planned_says_what_to_write() {
     assert!(shared.to_string().contains("'camera' is one of path 'other'"), "{shared}");
     let short = refused(&|site| site.paths.all[0].points = points(&[("p99.99", "9ms")]));
     assert!(matches!(short.cause, PathCause::TooSlow { .. }) && !short.nearest.is_empty(), "{short}");
+    let shallow = refused(&|site| {
+        let bucket = giusto_model::Bucket { rate: "110/s".parse().unwrap(), depth: giusto_model::Tokens::whole(8) };
+        site.topics[0].bucket = Some(bucket);
+    });
+    let told = shallow.to_string();
+    assert!(matches!(&shallow.cause, PathCause::TooSlow { dear, .. } if dear == "tokens of alarms"), "{told}");
+    assert!(told.contains("no bucket of its own for topic 'alarms', or with promise: "), "{told}");
 }
 
 /// A part, and with it the whole.

@@ -96,7 +96,7 @@ struct Play<'a, S> {
     /// By server: several virtual CPUs share its queue.
     shared: Vec<bool>,
     /// By server and task, where a job that ends sends a message, and how long that takes; empty without any.
-    hops: Vec<Vec<Option<(To, u64)>>>,
+    hops: Vec<Vec<Vec<(To, u64)>>>,
     /// What else messages go through.
     passages: Vec<Passage>,
 }
@@ -145,19 +145,18 @@ impl<'a, S: Scheduler> Play<'a, S> {
     fn messages(&mut self, seed: u64) -> Result<(), Error> {
         let messages = &self.system.messages;
         let known = |to: &To| {
-            let (mut server, task) = (to.server, to.task);
-            // As many places as there are, at most.
-            for _ in 0..=messages.between.len() {
+            let mut all = vec![(*to, messages.between.len())];
+            while let Some((To { server, task }, places)) = all.pop() {
                 match (self.guests.get(server), messages.between.get(server.wrapping_sub(self.guests.len()))) {
-                    (Some(Some(guests)), _) if guests.waits(task) => return Ok(()),
-                    (None, Some(place)) => match place.to {
-                        Some(next) => server = next,
-                        None => return Ok(()),
-                    },
-                    _ => break,
+                    (Some(Some(guests)), _) if guests.waits(task) => {}
+                    // As many places one after the other as there are, at most.
+                    (None, Some(place)) if places > 0 && (place.waits == 0 || task < place.waits) => {
+                        all.extend(place.to.iter().map(|(next, _)| (place.going_on(*next, task), places - 1)));
+                    }
+                    _ => return Err(Error::Message { index: server, task }),
                 }
             }
-            Err(Error::Message { index: server, task })
+            Ok(())
         };
         messages
             .arrivals
@@ -181,8 +180,8 @@ impl<'a, S: Scheduler> Play<'a, S> {
             let Some(tasks) = self.hops.get_mut(from.server) else {
                 return Err(Error::Message { index: from.server, task: from.task });
             };
-            tasks.resize(tasks.len().max(from.task as usize + 1), None);
-            tasks[from.task as usize] = Some((*to, takes.ns().min(LONGEST)));
+            tasks.resize(tasks.len().max(from.task as usize + 1), Vec::new());
+            tasks[from.task as usize].push((*to, takes.ns().min(LONGEST)));
         }
         Ok(())
     }
@@ -218,11 +217,16 @@ impl<'a, S: Scheduler> Play<'a, S> {
             self.releases.extend(passage.next(at).map(|next| Reverse((next, server, FROM_OUTSIDE))));
         }
         let (place, task) = (&self.system.messages.between[nth], if task == FROM_OUTSIDE { OTHERS } else { task });
+        if !passage.is_whole(task) {
+            return;
+        }
         let through = passage.pass(at, &mut |waypoint, took| observer.passed(nth, task, waypoint, took));
-        let through = through.saturating_add(place.takes.ns()).min(LONGEST);
-        match place.to {
-            Some(to) => self.releases.push(Reverse((through, to as u32, task))),
-            None => observer.left(nth, task, through),
+        for (to, takes) in &place.to {
+            let (at, to) = (through.saturating_add(takes.ns()).min(LONGEST), place.going_on(*to, task));
+            self.releases.push(Reverse((at, to.server as u32, to.task)));
+        }
+        if place.to.is_empty() {
+            observer.left(nth, if place.waits > 0 { 0 } else { task }, through.min(LONGEST));
         }
     }
 
@@ -332,7 +336,9 @@ impl<'a, S: Scheduler> Play<'a, S> {
                 if let Some(at) = guests.finished(done.task, next) {
                     self.releases.push(Reverse((at, server as u32, done.task)));
                 }
-                if let Some(&Some((to, takes))) = self.hops.get(server).and_then(|own| own.get(done.task as usize)) {
+                for (to, takes) in
+                    self.hops.get(server).and_then(|own| own.get(done.task as usize)).into_iter().flatten()
+                {
                     self.releases.push(Reverse((next + takes, to.server as u32, to.task)));
                 }
             }

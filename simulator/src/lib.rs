@@ -20,6 +20,7 @@ mod passage;
 mod path;
 mod predict;
 mod random;
+mod route;
 mod scheduler;
 mod seeds;
 pub mod services;

@@ -11,13 +11,15 @@ pub(crate) struct Passage {
     states: Vec<State>,
     /// Time between others that come from outside, on average.
     apart: Option<u64>,
+    /// By way, how many copies have come that others have still to come to.
+    come: Vec<u64>,
     rng: ChaCha8Rng,
 }
 
 enum State {
     /// The bucket is full again at `full` if nothing else comes; each message takes it `each` ns, and `depth` of these may be
-    /// missing.
-    Tokens { full: f64, each: f64, depth: f64 },
+    /// missing. What has its token takes `then`.
+    Tokens { full: f64, each: f64, depth: f64, then: u64 },
     /// Times and the probabilities up to each; the last that left.
     Drawn { times: Vec<(u64, f64)>, last: u64 },
 }
@@ -27,8 +29,9 @@ impl Passage {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         let state = |waypoint: &Waypoint| match waypoint {
-            Waypoint::Tokens(bucket) => {
-                State::Tokens { full: 0.0, each: 1.0 / bucket.rate.per_ns(), depth: bucket.depth.as_f64() }
+            Waypoint::Tokens(bucket, then) => {
+                let (each, depth) = (1.0 / bucket.rate.per_ns(), bucket.depth.as_f64());
+                State::Tokens { full: 0.0, each, depth, then: then.ns() }
             }
             Waypoint::Drawn(times) => {
                 let up_to = |sum: &mut f64, (time, p): &(Duration, f64)| {
@@ -40,12 +43,23 @@ impl Passage {
         };
         let others = between.others.filter(|rate| !rate.is_zero());
         let apart = others.map(|rate| (1.0 / rate.per_ns()).round().max(1.0) as u64);
-        Passage { states: between.by.iter().map(state).collect(), apart, rng }
+        let come = vec![0; between.waits as usize];
+        Passage { states: between.by.iter().map(state).collect(), apart, come, rng }
     }
 
     /// When the next of the others comes, if there are any.
     pub(crate) fn next(&mut self, now: u64) -> Option<u64> {
         Some(now.saturating_add(exponential(self.apart?, &mut self.rng).max(1)))
+    }
+
+    /// Whether the copy that comes by way `task` is the last of its message. Copies come in the order of their messages.
+    pub(crate) fn is_whole(&mut self, task: u32) -> bool {
+        if let Some(come) = self.come.get_mut(task as usize) {
+            *come += 1;
+        }
+        let whole = self.come.iter().all(|come| *come > 0);
+        self.come.iter_mut().filter(|_| whole).for_each(|come| *come -= 1);
+        whole
     }
 
     /// When a message that comes at `at` is through, no sooner than those that came before. `took` is told of each waypoint how
@@ -64,9 +78,9 @@ impl Passage {
 impl State {
     fn pass(&mut self, at: u64, rng: &mut ChaCha8Rng) -> u64 {
         match self {
-            State::Tokens { full, each, depth } => {
+            State::Tokens { full, each, depth, then } => {
                 *full = full.max(at as f64) + *each;
-                ((*full - *depth * *each).ceil() as u64).max(at)
+                ((*full - *depth * *each).ceil() as u64).max(at).saturating_add(*then)
             }
             State::Drawn { times, last } => {
                 let drawn: f64 = rng.random_range(0.0..1.0);
@@ -90,13 +104,15 @@ mod tests {
     #[test]
     fn tokens_pass_as_many_at_once_as_there_are_and_then_one_a_time() {
         let bucket = Bucket { rate: "1k/s".parse().unwrap(), depth: Tokens::whole(3) };
-        let mut passage = passage(Waypoint::Tokens(bucket));
+        let mut passage = passage(Waypoint::Tokens(bucket, Duration::ZERO));
         let ms = 1_000_000;
         let mut through = |at: u64| passage.pass(at, &mut |_, _| ());
         assert_eq!([ms, ms, ms, ms, ms].map(&mut through), [ms, ms, ms, 2 * ms, 3 * ms]);
         // At 4 ms one token is there again, at 20 all three.
         assert_eq!([4 * ms, 4 * ms].map(&mut through), [4 * ms, 5 * ms]);
         assert_eq!([20 * ms; 4].map(&mut through), [20 * ms, 20 * ms, 20 * ms, 21 * ms]);
+        let mut later = self::passage(Waypoint::Tokens(bucket, Duration::from_ms(2)));
+        assert_eq!([ms, ms, ms, ms].map(|at| later.pass(at, &mut |_, _| ())), [3 * ms, 3 * ms, 3 * ms, 4 * ms]);
     }
 
     #[test]

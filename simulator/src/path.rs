@@ -3,10 +3,9 @@
 use crate::engine::simulate_with;
 use crate::guest::exponential;
 use crate::partitioned::Partitioned;
+use crate::route::Route;
 use crate::stats::Stats;
-use crate::system::{
-    Between, Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Waypoint, Workload, OTHERS,
-};
+use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
     Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan, Task,
@@ -50,18 +49,14 @@ pub fn play_path(
     let stages: Option<Vec<Stage>> = services.map(|service| Stage::of(service, &servers)).collect();
     let stages = stages.ok_or(none.clone())?;
     let mut specs: Vec<ServerSpec> = servers.iter().map(|one| spec(one)).collect();
-    let route = Route::new(path, &stages, specs.len());
+    let route = Route::new(path, &stages, specs.len()).ok_or(none.clone())?;
     for (stage, others) in stages.iter().zip(&route.others) {
         specs[stage.server] = stage.spec(&servers, *others);
     }
-    let (Some(first), Some(&Station { number: last, .. })) = (route.stations.first(), route.stations.last()) else {
-        return Err(none);
-    };
-    let first = To { server: first.number, task: 0 };
     let arrivals = arrivals(path.source, horizon, &mut ChaCha8Rng::seed_from_u64(seed));
-    let Route { hops, between, .. } = &route;
+    let Route { firsts, hops, between, last, .. } = &route;
     let messages = Messages {
-        arrivals: arrivals.iter().map(|at| (*at, first)).collect(),
+        arrivals: arrivals.iter().flat_map(|at| firsts.iter().map(|first| (*at, *first))).collect(),
         hops: hops.clone(),
         between: between.clone(),
     };
@@ -73,6 +68,7 @@ pub fn play_path(
     }
     let system = System { cores: cores.len() as u32, messages, ..System::new(Order::Edf, specs) };
     let ends = vec![None; arrivals.len()];
+    let last = *last;
     let late = stages.iter().find(|stage| stage.server == last).map_or(0, |stage| stage.late.ns());
     let passed = path.through.iter().map(|_| Stats::new()).collect();
     let mut watched =
@@ -103,73 +99,6 @@ pub fn play_path(
     Ok(PlayedPath { messages, whole, stages })
 }
 
-/// Where messages of a path go, one station after the other.
-struct Route {
-    stations: Vec<Station>,
-    hops: Vec<(To, To, Duration)>,
-    between: Vec<Between>,
-    /// Which stages of the path each of those is.
-    places: Vec<Vec<usize>>,
-    /// By service: others, which a topic before it has brought, come as well.
-    others: Vec<bool>,
-}
-
-/// A server, or a place between servers.
-struct Station {
-    number: usize,
-    /// The link to it.
-    link: u64,
-}
-
-impl Route {
-    fn new(path: &PathPlan, stages: &[Stage], servers: usize) -> Route {
-        let mut route = Route { stations: vec![], hops: vec![], between: vec![], places: vec![], others: Vec::new() };
-        let (mut served, mut with_others) = (stages.iter(), false);
-        for (nth, stage) in path.through.iter().enumerate() {
-            let link = stage.link().unwrap_or(Duration::ZERO).ns();
-            match stage {
-                PathStage::Service(_) => {
-                    let Some(own) = served.next() else { continue };
-                    route.stations.push(Station { number: own.server, link });
-                    route.others.push(with_others);
-                }
-                PathStage::Tokens(stage) => {
-                    with_others |= stage.others.is_some();
-                    route.stations.push(Station { number: servers + route.between.len(), link });
-                    let by = vec![Waypoint::Tokens(stage.bucket)];
-                    route.between.push(Between { by, others: stage.others, ..Between::default() });
-                    route.places.push(vec![nth]);
-                }
-                PathStage::Broker(stage) => {
-                    let (Some(place), Some(stages)) = (route.between.last_mut(), route.places.last_mut()) else {
-                        continue;
-                    };
-                    place.by.push(Waypoint::Drawn(stage.times()));
-                    stages.push(nth);
-                }
-            }
-        }
-        for pair in route.stations.windows(2) {
-            let (from, to, link) = (pair[0].number, pair[1].number, pair[1].link);
-            match from.checked_sub(servers) {
-                Some(nth) => {
-                    let place = &mut route.between[nth];
-                    (place.to, place.takes) = (Some(to), Duration::from_ns(link));
-                }
-                None => {
-                    let late = stages.iter().find(|stage| stage.server == from).map_or(0, |stage| stage.late.ns());
-                    let takes = Duration::from_ns(late.saturating_add(link));
-                    let own = |task| (To { server: from, task }, To { server: to, task }, takes);
-                    let tasks = stages.iter().zip(&route.others).find(|(stage, _)| stage.server == from);
-                    let tasks = if tasks.is_some_and(|(_, others)| *others) { 0..=OTHERS } else { 0..=0 };
-                    route.hops.extend(tasks.map(own));
-                }
-            }
-        }
-        route
-    }
-}
-
 /// All services of the cores that the stages of `path` are on, by core.
 pub fn on_its_cores<'a>(plan: &'a Plan, path: &PathPlan) -> Vec<&'a ServicePlan> {
     let is_stage = |one: &ServicePlan| path.through.iter().any(|stage| stage.service() == Some(&one.name));
@@ -181,11 +110,12 @@ pub fn on_its_cores<'a>(plan: &'a Plan, path: &PathPlan) -> Vec<&'a ServicePlan>
     servers
 }
 
-struct Stage {
+/// A stage that is a service.
+pub(crate) struct Stage {
     /// Which of the servers.
-    server: usize,
+    pub(crate) server: usize,
     /// Added to each message.
-    late: Duration,
+    pub(crate) late: Duration,
     budget: Duration,
     execution: Execution,
 }
@@ -202,7 +132,7 @@ impl Stage {
         }
     }
 
-    /// Messages are of task 0, those that others sent of [`OTHERS`].
+    /// Messages are of task 0, those that others sent of [`OTHERS`](crate::OTHERS).
     fn spec(&self, servers: &[&ServicePlan], others: bool) -> ServerSpec {
         let planned = servers[self.server];
         let task = |name: &str| Task::sporadic(name, Duration::from_ns(1), planned.server.period);

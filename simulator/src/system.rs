@@ -29,7 +29,7 @@ pub struct System {
 pub struct Messages {
     /// From outside, in any order.
     pub arrivals: Vec<(Instant, To)>,
-    /// A job that ends at the first sends one to the second, which comes so much later. At most one from each task.
+    /// A job that ends at the first sends one to the second, which comes so much later.
     pub hops: Vec<(To, To, Duration)>,
     /// What else they go through: [`To::server`] counts on from the servers.
     pub between: Vec<Between>,
@@ -42,10 +42,19 @@ pub struct Between {
     pub by: Vec<Waypoint>,
     /// Others that come from outside, at random, as of task [`OTHERS`].
     pub others: Option<Rate>,
-    /// The server or place to which all go on; `None`: it is the end.
-    pub to: Option<usize>,
-    /// So much later.
-    pub takes: Duration,
+    /// From so many ways, of which the task tells the number, a copy of each message has to come before it goes on, as of task 0; 0:
+    /// all go on by themselves.
+    pub waits: u32,
+    /// The servers or places to which all go on, each so much later; none: it is the end.
+    pub to: Vec<(To, Duration)>,
+}
+
+impl Between {
+    /// Where a message as of `task` goes on to: as of the same task, but to and from a place that waits for several.
+    pub(crate) fn going_on(&self, to: To, task: u32) -> To {
+        let joins = self.waits > 0 || to.task != 0;
+        To { task: if joins { to.task } else { task }, ..to }
+    }
 }
 
 /// The task that messages from elsewhere release.
@@ -54,8 +63,8 @@ pub const OTHERS: u32 = 1;
 /// One of these places.
 #[derive(Clone, Debug)]
 pub enum Waypoint {
-    /// Each message takes a token, and waits for it.
-    Tokens(Bucket),
+    /// Each message takes a token, and waits for it; then it takes so long.
+    Tokens(Bucket, Duration),
     /// It takes so long, with these probabilities (Σ = 1).
     Drawn(Vec<(Duration, f64)>),
 }

@@ -18,16 +18,12 @@ pub(crate) const LINK: Grammar = Grammar {
     later: &[("measured", "say the longest time that a message takes there: {worst: 300us}")],
 };
 pub(crate) const PATH: Grammar =
-    Grammar { what: "a path", keys: &["source", "through", "promise", "load", "observe"], later: &[] };
+    Grammar { what: "a path", keys: &["source", "through", "promise", "load", "observe", "packets"], later: &[] };
 pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
 pub(crate) const OBSERVE: Grammar = Grammar { what: "an observation of a path", keys: &["otlp"], later: &[] };
 pub(crate) const SOURCE: Grammar =
     Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
-pub(crate) const STAGE: Grammar = Grammar {
-    what: "a stage",
-    keys: &["service", "topic"],
-    later: &[("all", "write a path for each branch; the latest of them counts, and each keeps its own promise")],
-};
+pub(crate) const STAGE: Grammar = Grammar { what: "a stage", keys: &["service", "topic", "all"], later: &[] };
 
 const LINKS: &str = "expected links by their hosts, such as links: {edge-1 to edge-2: {worst: 300us}}";
 const PATHS: &str = "expected paths by their names, such as paths: {braking: {source: {poisson: 50/s}, \
@@ -37,6 +33,10 @@ const THROUGH: &str = "expected services and topics in the order in which messag
 const PROMISE: &str = "expected percentiles, such as {p99: 30ms, p99.9: 60ms}, or, of a periodic source, {every: 30ms}";
 /// Most messages that come at once.
 const BURST: u32 = 1000;
+const BRANCHES: &str = "expected two branches or more, each a service or some one after the other, such as \
+                        all: [[{service: left}], [{service: right}, {service: far}]]";
+/// Most packets of a message.
+const PACKETS: u32 = 100;
 /// Most stages of a path.
 const STAGES: usize = 64;
 
@@ -103,6 +103,8 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
     let points = points_of(entries.iter().filter(|(key, _)| key.text != "every"))?;
     let load = fields.get("load").map(load).transpose()?;
     let observe = fields.get("observe").map(observe).transpose()?;
+    let packets = fields.get("packets").map(|node| count(node, "packets of a message", 1..=PACKETS)).transpose()?;
+    let packets = packets.unwrap_or(Path::PACKETS);
     let every = entries.iter().find(|(key, _)| key.text == "every");
     let longest = every.map(|(_, value)| positive(value)).transpose()?;
     match (source, every, points.is_empty()) {
@@ -121,7 +123,7 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
                 "other messages come to a topic at random, so that none of these has a longest time there",
                 "expected services only, or percentiles of messages that come at random: source: {poisson: 50/s}",
             )),
-        _ => Ok(Path { name, source, through, points, every: longest, load, observe }),
+        _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets }),
     }
 }
 
@@ -172,22 +174,57 @@ fn through(node: &Node, services: &[Service], topics: &[Topic]) -> Result<Vec<Th
     if items.is_empty() || items.len() > STAGES {
         return Err(node.fault(format!("found {} stages", items.len()), format!("{THROUGH}, 1 to {STAGES} of them")));
     }
-    let mut found: Vec<Through> = Vec::new();
+    let (mut found, mut seen): (Vec<Through>, Vec<Through>) = Default::default();
     for item in items {
-        let (kind, node) = STAGE.read(item, item.span)?.one_of(&["service", "topic"], THROUGH)?;
-        let one = if kind == "service" { service(node, services)? } else { topic(node, topics)? };
-        if found.contains(&one) {
-            return Err(node.fault(
-                format!("'{}' is written twice", scalar(node, THROUGH)?.text),
-                format!("expected each {kind} once: messages that come back to one could wait for each other"),
-            ));
-        }
+        let one = match STAGE.read(item, item.span)?.one_of(&["service", "topic", "all"], THROUGH)? {
+            ("service", node) => once(node, "service", service(node, services)?, &mut seen)?,
+            ("topic", node) => once(node, "topic", topic(node, topics)?, &mut seen)?,
+            (_, node) if matches!(found.last(), Some(Through::All(_))) => {
+                return Err(node.fault(
+                    "a fork begins where another ends",
+                    "expected a stage between them, at which messages are one again",
+                ));
+            }
+            (_, node) => fork(node, services, &mut seen)?,
+        };
         found.push(one);
     }
-    match found.iter().any(|one| matches!(one, Through::Service(_))) {
+    if seen.len() > STAGES {
+        return Err(node.fault(format!("found {} stages", seen.len()), format!("{THROUGH}, 1 to {STAGES} of them")));
+    }
+    match seen.iter().any(|one| matches!(one, Through::Service(_))) {
         true => Ok(found),
         false => Err(node.fault("no service is on the way", "expected one at least; a topic has a promise of its own")),
     }
+}
+
+fn once(node: &Node, kind: &str, one: Through, seen: &mut Vec<Through>) -> Result<Through, Fault> {
+    if seen.contains(&one) {
+        return Err(node.fault(
+            format!("'{}' is written twice", scalar(node, THROUGH)?.text),
+            format!("expected each {kind} once: messages that come back to one could wait for each other"),
+        ));
+    }
+    seen.push(one.clone());
+    Ok(one)
+}
+
+/// `all: [[{service: left}], [{service: right}, {service: far}]]`; a branch of one stage needs no list.
+fn fork(node: &Node, services: &[Service], seen: &mut Vec<Through>) -> Result<Through, Fault> {
+    let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), BRANCHES)) };
+    if items.len() < 2 {
+        return Err(node.fault(format!("found {} branches", items.len()), BRANCHES));
+    }
+    let mut stage = |item: &Node| match STAGE.read(item, item.span)?.one_of(&["service", "topic", "all"], BRANCHES)? {
+        ("service", node) => once(node, "service", service(node, services)?, seen),
+        (kind, node) => Err(node.fault(format!("'{kind}' is not planned in a branch yet"), BRANCHES)),
+    };
+    let mut branch = |item: &Node| match &item.kind {
+        Kind::List(stages) if stages.is_empty() => Err(item.fault("the branch is empty", BRANCHES)),
+        Kind::List(stages) => stages.iter().map(&mut stage).collect(),
+        _ => Ok(vec![stage(item)?]),
+    };
+    Ok(Through::All(items.iter().map(&mut branch).collect::<Result<_, _>>()?))
 }
 
 fn service(node: &Node, services: &[Service]) -> Result<Through, Fault> {

@@ -23,6 +23,12 @@ pub enum PathError {
         /// Which, from 1.
         flow: usize,
     },
+    /// A bound for every message where some may be lost.
+    #[error("stage {stage} may lose what finds no token, so that no time is enough for every message; expected one that waits")]
+    Policed {
+        /// Which, from 1.
+        stage: usize,
+    },
     /// A damper on the way of a flow with an arrival curve.
     #[error("flow {flow} is held at a damper, which is for messages that come at random; expected none beside arrival curves")]
     Held {

@@ -57,6 +57,9 @@ pub fn every(net: &Net, flow: usize) -> Result<Every, Error> {
         })
         .collect::<Result<_, _>>()?;
     let held = |flow: &Flow| flow.visits().any(|visit| !visit.hold.is_zero());
+    if let Some(stage) = net.stages.iter().position(|stage| matches!(stage, Stage::Policed(_))) {
+        return Err(PathError::Policed { stage: stage + 1 }.into());
+    }
     if let Some(flow) = net.flows.iter().position(held) {
         return Err(PathError::Held { flow: flow + 1 }.into());
     }
@@ -278,7 +281,7 @@ fn served(kind: &Stage, work: u128) -> Option<u128> {
                 if company { Resource::Periodic { period, budget } } else { Resource::Aligned { period, budget } };
             supply.inverse(work).map(|time| time.ns().into())
         }
-        Stage::Bucket(Bucket { rate, depth }) => {
+        Stage::Bucket(Bucket { rate, depth }) | Stage::Policed(Bucket { rate, depth }) => {
             let (count, time) = rate.fraction();
             let (parts, whole) = depth.fraction();
             // (q − b)/r, rounded up.
@@ -294,7 +297,7 @@ fn longest(kind: &Stage) -> Option<Duration> {
     match kind {
         Stage::Bounded(most) => Some(*most),
         Stage::Measured(times) => times.iter().filter(|(_, p)| *p > 0.0).map(|(time, _)| *time).max(),
-        Stage::Share { .. } | Stage::Bucket(_) => None,
+        Stage::Share { .. } | Stage::Bucket(_) | Stage::Policed(_) => None,
     }
 }
 
@@ -313,7 +316,7 @@ fn idle(kind: &Stage, work: u128) -> Option<u128> {
 fn fits(kind: &Stage, stage: usize, flows: &[(&Arrival, u128)]) -> Result<(), PathError> {
     let gives = match kind {
         Stage::Share { share, .. } => share.budget.ns() as f64 / share.period.ns() as f64,
-        Stage::Bucket(bucket) => bucket.rate.per_ns(),
+        Stage::Bucket(bucket) | Stage::Policed(bucket) => bucket.rate.per_ns(),
         Stage::Bounded(_) | Stage::Measured(_) => return Ok(()),
     };
     let asked = flows.iter().map(|(curve, most)| {

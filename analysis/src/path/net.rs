@@ -18,6 +18,8 @@ pub enum Stage {
     },
     /// Each message takes a token.
     Bucket(Bucket),
+    /// Each message takes a token; one that finds none may be lost, and counts as late however long it is waited for.
+    Policed(Bucket),
     /// Nothing takes longer than this; what comes first leaves first.
     Bounded(Duration),
     /// What a message takes is known by measurement alone, with its probability (Σ = 1), however the others come; what comes

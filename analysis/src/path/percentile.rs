@@ -128,7 +128,7 @@ impl<'a> Given<'a> {
             Stage::Share { share, company } => {
                 Some((share.budget.ns(), share.period.ns(), *company || share.server == Server::Periodic))
             }
-            Stage::Bucket(_) | Stage::Bounded(_) | Stage::Measured(_) => None,
+            Stage::Bucket(_) | Stage::Policed(_) | Stage::Bounded(_) | Stage::Measured(_) => None,
         };
         // A rate that has not grown is the same for all powers.
         let power = if levels.iter().all(|level| *level == 0) { 0 } else { self.power.to_bits() };
@@ -227,6 +227,10 @@ impl<'a> Given<'a> {
         }
         let law = self.laws.known.get(&key)?.as_ref()?;
         let (time, term) = law.least(once, each, most[queue.term]);
+        // Too many find no token, and of those that are lost none is in time.
+        if time > 0.0 && matches!(self.net.stages[queue.stage], Stage::Policed(_)) {
+            return None;
+        }
         let company = match self.net.stages[queue.stage] {
             Stage::Share { share, company: true } => share.period.ns() as f64,
             _ => 0.0,
@@ -265,7 +269,7 @@ impl<'a> Given<'a> {
 
     fn law(&self, queue: &Queue, levels: &[i32]) -> Result<Law, Error> {
         let share = match &self.net.stages[queue.stage] {
-            Stage::Bucket(bucket) => {
+            Stage::Bucket(bucket) | Stage::Policed(bucket) => {
                 let rate = Self::flows(queue, levels).map(|(flow, level)| self.rate(flow, level)).sum();
                 return Ok(Law { own: bucket::tail(*bucket, rate)?, on: None });
             }
@@ -296,7 +300,9 @@ impl<'a> Given<'a> {
         let levels = vec![0; 1 + queue.others.len()];
         let flows = Self::flows(queue, &levels).map(|(flow, _)| flow);
         match &self.net.stages[queue.stage] {
-            Stage::Bucket(bucket) => flows.map(|flow| self.rate(flow, 0)).sum::<f64>() / bucket.rate.per_ns(),
+            Stage::Bucket(bucket) | Stage::Policed(bucket) => {
+                flows.map(|flow| self.rate(flow, 0)).sum::<f64>() / bucket.rate.per_ns()
+            }
             Stage::Share { share, .. } => {
                 let mean = |flow: usize| {
                     let service = self.net.flows[flow].at(queue.stage).map_or(&[][..], |visit| &visit.service);

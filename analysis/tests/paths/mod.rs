@@ -123,7 +123,7 @@ impl Player<'_> {
         let mut branch: Vec<Vec<f64>> = arrivals.to_vec();
         let mut step_of: Vec<usize> = vec![0; flows.len()];
         for (stage, kind) in self.net.stages.iter().enumerate() {
-            let mut there: Vec<Message> = Vec::new();
+            let (mut there, mut lost): (Vec<Message>, Vec<(usize, usize)>) = Default::default();
             for (flow, of) in flows.iter().enumerate() {
                 let Some((step, _, nth, visit)) = place(&of.route, stage) else { continue };
                 if step != step_of[flow] {
@@ -135,11 +135,16 @@ impl Player<'_> {
                 let comes = if nth == 0 { &begins[flow] } else { &branch[flow] };
                 let hold = visit.hold.ns() as f64;
                 for (number, at) in comes.iter().enumerate() {
+                    if at.is_infinite() {
+                        lost.push((flow, number));
+                        continue;
+                    }
                     let work = if matches!(kind, Stage::Share { .. }) { pick(rng, &visit.service) } else { 1.0 };
                     there.push(Message { at: at.max(arrivals[flow][number] + hold), flow, number, work });
                 }
             }
             there.sort_by(|a, b| a.at.total_cmp(&b.at));
+            lost.iter().for_each(|(flow, number)| branch[*flow][*number] = f64::INFINITY);
             let done = self.stage(kind, &there, rng);
             for (message, done) in there.iter().zip(done) {
                 branch[message.flow][message.number] = done;
@@ -200,6 +205,20 @@ impl Player<'_> {
                     let wait = ((1.0 - tokens) / rate).max(0.0);
                     now = at + wait;
                     tokens = tokens + wait * rate - 1.0;
+                    now
+                };
+                there.iter().map(&mut take).collect()
+            }
+            Stage::Policed(bucket) => {
+                let (rate, depth) = (bucket.rate.per_ns(), bucket.depth.as_f64());
+                let (mut tokens, mut now) = (depth, 0.0f64);
+                let mut take = |message: &Message| {
+                    tokens = (tokens + (message.at - now) * rate).min(depth);
+                    now = message.at;
+                    if tokens < 1.0 {
+                        return f64::INFINITY;
+                    }
+                    tokens -= 1.0;
                     now
                 };
                 there.iter().map(&mut take).collect()

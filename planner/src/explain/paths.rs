@@ -30,6 +30,9 @@ pub(super) fn explained(plan: &Plan, path: &PathPlan) -> String {
                 let points = stage.latency.iter().map(|point| format!("{} {}", point.percentile, time(point.within)));
                 format!("{}, at most {}", points.collect::<Vec<_>>().join(", "), time(stage.worst))
             }
+            PathStage::Interface(stage) => {
+                format!("{} packets a message, tokens for {}", stage.packets, stage.bucket)
+            }
         };
         let point = |PathPoint { percentile, parts, .. }: &PathPoint| {
             let part = parts.get(nth)?;
@@ -39,7 +42,8 @@ pub(super) fn explained(plan: &Plan, path: &PathPlan) -> String {
         let each = path.points.iter().filter_map(point);
         let every =
             path.every.iter().filter_map(|every| Some(format!("{} at most by itself", time(*every.parts.get(nth)?))));
-        rows.push([format!("at {stage}"), given, each.chain(every).collect::<Vec<_>>().join("; ")]);
+        let at = stage.branch().map_or(String::new(), |branch| format!("branch {branch}, "));
+        rows.push([format!("{at}at {stage}"), given, each.chain(every).collect::<Vec<_>>().join("; ")]);
     }
     format!("path {}: {}\n{}", path.name, promised.join(", "), table(&rows))
 }

@@ -5,6 +5,7 @@
 //! yet, each is counted on by the end of its period only.
 
 mod nearest;
+mod packets;
 mod plan;
 mod refusal;
 mod search;

@@ -21,17 +21,18 @@ pub(crate) fn with_nearest(
 ) -> Refusal {
     match refusal {
         Refusal::Path(refusal) => {
-            let nearest = match &refusal.cause {
+            let nearest: Vec<String> = match &refusal.cause {
                 PathCause::TooSlow { within, least, .. } => {
                     let first = (10 * u128::from(least.ns())).div_ceil(u128::from(within.ns().max(1)));
-                    longer(site, &refusal.path, u64::try_from(first).unwrap_or(u64::MAX / 100), fits)
+                    let longer = longer(site, &refusal.path, u64::try_from(first).unwrap_or(u64::MAX / 100), fits);
+                    deeper(site, &refusal.path, fits).into_iter().chain(longer).collect()
                 }
                 PathCause::Overload { load, most, .. } => {
-                    fewer(site, &refusal.path, most.as_f64() / load.as_f64(), fits)
+                    fewer(site, &refusal.path, most.as_f64() / load.as_f64(), fits).into_iter().collect()
                 }
-                _ => None,
+                _ => Vec::new(),
             };
-            Refusal::Path(Box::new(PathRefusal { nearest: nearest.into_iter().collect(), ..*refusal }))
+            Refusal::Path(Box::new(PathRefusal { nearest, ..*refusal }))
         }
         Refusal::DoesNotFit(witness) => {
             let found = resolved.and_then(|resolved| no_room(site, resolved, &witness, fits));
@@ -65,6 +66,21 @@ fn changed(site: &Site, name: &str, change: impl FnOnce(&mut Path)) -> Site {
         change(path);
     }
     other
+}
+
+/// Buckets of the planner's own for topics on the way that have others.
+fn deeper(site: &Site, name: &str, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
+    let path = site.paths.all.iter().find(|path| path.name == name)?;
+    let mut other = site.clone();
+    let own =
+        other.topics.iter_mut().filter(|topic| topic.bucket.is_some() && path.topics().any(|one| one == topic.name));
+    let names: Vec<String> = own
+        .map(|topic| {
+            topic.bucket = None;
+            format!("'{}'", topic.name)
+        })
+        .collect();
+    (!names.is_empty() && fits(&other)).then(|| format!("no bucket of its own for topic {}", names.join(", ")))
 }
 
 /// The shortest promise found that is kept, `first` tenths of the present one or more.

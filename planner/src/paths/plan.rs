@@ -1,5 +1,6 @@
 //! From the paths of a site to what each of their services has to be given.
 
+use super::packets;
 use super::refusal::{PathCause, PathRefusal};
 use super::search::{Ask, Asked, Found, Spot, ROUNDS};
 use super::topic;
@@ -10,8 +11,8 @@ use crate::refusal::Refusal;
 use crate::topics;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Bandwidth, Duration, Interface, Path, PathEvery, PathPlan, PathPoint, PathSource, PathStage, Promise, Rate, Reason,
-    Service, ServiceStage, Site, Through, TopicPlan,
+    Bandwidth, Duration, Interface, InterfaceStage, NetworkPlan, PacketWay, Path, PathEvery, PathPlan, PathPoint,
+    PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through, TopicPlan,
 };
 
 /// A site whose stages know what is counted on of them, and its paths as they are planned.
@@ -20,10 +21,15 @@ pub(crate) struct Resolved {
     pub(crate) paths: Vec<PathPlan>,
 }
 
-/// What all paths of `site` need. `None` where it has none.
+/// What all paths of `site` need, whose hosts process packets as `networks` say. `None` where it has none.
 ///
 /// Errors: a path that cannot keep its promise, however much its stages get; stages whose backends cannot serve them.
-pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<Option<Resolved>, Refusal> {
+pub(crate) fn planned(
+    site: &Site,
+    facts: &Facts,
+    networks: &[NetworkPlan],
+    answers: &Answers,
+) -> Result<Option<Resolved>, Refusal> {
     if site.paths.all.is_empty() {
         return Ok(None);
     }
@@ -33,7 +39,8 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
         resolved.site.topics = topic::deepened(site)?;
         topics = topics::plan(&resolved.site.topics).map_err(Refusal::Topic)?;
     }
-    let given: Vec<Given> = site.paths.all.iter().map(|path| Given { site, facts, path, topics: &topics }).collect();
+    let given = |path| Given { site, facts, path, topics: &topics, networks };
+    let given: Vec<Given> = site.paths.all.iter().map(given).collect();
     let asked: Vec<(Vec<PathStage>, Asked)> = given.iter().map(Given::asked).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().map(|(_, asked)| asked.clone()).collect();
     for ((given, (through, asked)), found) in given.iter().zip(asked).zip(answers.paths.to(&questions)) {
@@ -49,17 +56,25 @@ pub(crate) fn planned(site: &Site, facts: &Facts, answers: &Answers) -> Result<O
     Ok(Some(resolved))
 }
 
-/// Both rates; the outer `None`: beyond 64 bits.
-fn both(one: Option<Rate>, other: Option<Rate>) -> Option<Option<Rate>> {
-    match (one, other) {
-        (Some(one), Some(other)) => one.plus(other).map(Some),
-        (one, other) => Some(one.or(other)),
-    }
-}
-
 /// Of so many paths each is searched for as long as if it were alone, and of more so many times round.
 const FEW: usize = 30;
 const MANY: usize = 200;
+
+/// The stages of a path so far.
+struct Way {
+    through: Vec<PathStage>,
+    /// The hosts that messages come from; several after a fork.
+    ends: Vec<String>,
+    /// How many messages there are, with those that topics have brought; `None`: they come in periods.
+    messages: Option<Rate>,
+}
+
+/// How many copies of a message come to a stage, and leave it.
+#[derive(Clone, Copy)]
+struct Copies {
+    come: u32,
+    go: u32,
+}
 
 /// A path, and what it is planned with.
 struct Given<'a> {
@@ -67,6 +82,7 @@ struct Given<'a> {
     facts: &'a Facts,
     path: &'a Path,
     topics: &'a [TopicPlan],
+    networks: &'a [NetworkPlan],
 }
 
 impl Given<'_> {
@@ -76,8 +92,12 @@ impl Given<'_> {
 
     /// Its stages, and what has to be found of them.
     fn asked(&self) -> Result<(Vec<PathStage>, Asked), Refusal> {
-        let (through, links) = self.stages()?;
-        let (mut stages, mut route, mut others) = (Vec::new(), Vec::new(), None);
+        let through = self.stages()?;
+        let steps = Steps::of(&through);
+        let links = through.iter().map(|stage| stage.link().unwrap_or_default()).collect();
+        let (mut stages, mut route) = (Vec::new(), Vec::new());
+        // Messages that topics have brought so far.
+        let mut others: Option<Rate> = None;
         for stage in &through {
             route.push(match stage {
                 PathStage::Service(stage) => {
@@ -85,16 +105,20 @@ impl Given<'_> {
                     Spot::Served
                 }
                 PathStage::Tokens(stage) => {
-                    others = both(others, stage.others).ok_or_else(|| self.range())?;
+                    others = match (others, stage.others) {
+                        (Some(before), Some(more)) => Some(before.plus(more).ok_or_else(|| self.range())?),
+                        (before, more) => before.or(more),
+                    };
                     Spot::Tokens(stage.bucket, stage.others)
                 }
                 PathStage::Broker(stage) => Spot::Measured(stage.clone()),
+                PathStage::Interface(stage) => Spot::Packets(stage.bucket, stage.bound),
             });
         }
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
         let count = self.site.paths.all.len();
         let rounds = if count <= FEW { ROUNDS } else { usize::from(count <= MANY) };
-        Ok((through, Asked { source, route, stages, links, points, every, rounds }))
+        Ok((through, Asked { source, route, steps, stages, links, points, every, rounds }))
     }
 
     fn plan(
@@ -120,41 +144,95 @@ impl Given<'_> {
         }
     }
 
-    /// Its stages with their hosts and the links between, and the time over all of those.
-    fn stages(&self) -> Result<(Vec<PathStage>, Duration), Refusal> {
-        let mut through: Vec<PathStage> = Vec::new();
-        let mut sum = Duration::ZERO;
-        let mut others = None;
-        for one in &self.path.through {
-            let apart = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
-            if let Some(other) = apart.into_iter().find(|other| other.through.contains(one)) {
-                let cause = PathCause::Shared { stage: one.to_string(), other: other.name.clone() };
-                return Err(self.refused(cause));
-            }
-            let (on, planned) = match one {
-                Through::Service(name) => (self.host(name)?, None),
-                Through::Topic(name) => {
-                    let planned = self.topics.iter().find(|topic| topic.name == *name).ok_or_else(|| self.range())?;
-                    let on = planned.brokers.first().ok_or_else(|| self.range())?;
-                    (on.clone(), Some(planned))
-                }
+    /// Its stages with their hosts and the links between.
+    fn stages(&self) -> Result<Vec<PathStage>, Refusal> {
+        let all = &self.path.through;
+        let messages = match self.path.source {
+            PathSource::Poisson(rate) => Some(rate),
+            PathSource::Periodic { .. } => None,
+        };
+        let mut way = Way { through: Vec::new(), ends: Vec::new(), messages };
+        // Into how many branches messages go on, or how many come together.
+        let branches = |one: Option<&Through>| match one {
+            None => 0,
+            Some(Through::All(branches)) => branches.len() as u32,
+            Some(Through::Service(_) | Through::Topic(_)) => 1,
+        };
+        for (nth, one) in all.iter().enumerate() {
+            let copies = Copies {
+                come: branches(nth.checked_sub(1).and_then(|before| all.get(before))),
+                go: branches(all.get(nth + 1)),
             };
-            let before = through.last().filter(|before| before.on() != on);
-            let link = before.map(|before| self.link(before.on(), &on)).transpose()?;
-            sum = sum.checked_add(link.unwrap_or(Duration::ZERO)).ok_or_else(|| self.range())?;
-            match (one, planned) {
-                (Through::Topic(_), Some(planned)) => {
-                    let PathSource::Poisson(source) = self.path.source else { return Err(self.range()) };
-                    let own = both(Some(source), others).flatten().ok_or_else(|| self.range())?;
-                    let stages = topic::stages(planned, own, link).map_err(|cause| self.refused(cause))?;
-                    // All that it has goes on.
-                    others = planned.arrivals.rate.minus(source).filter(|rate| !rate.is_zero());
-                    through.extend(stages);
-                }
-                _ => through.push(PathStage::Service(ServiceStage { service: one.to_string(), on, link })),
+            let Through::All(own) = one else {
+                self.stage(&mut way, one, None, copies)?;
+                continue;
+            };
+            if way.messages != messages {
+                return Err(self.refused(PathCause::Fork { first: own[0][0].to_string() }));
             }
+            let (from, mut ends) = (way.ends.clone(), Vec::new());
+            for (branch, number) in own.iter().zip(1..) {
+                way.ends.clone_from(&from);
+                for (place, one) in branch.iter().enumerate() {
+                    let come = if place == 0 { copies.come.min(1) } else { 1 };
+                    let go = if place + 1 == branch.len() { copies.go.min(1) } else { 1 };
+                    self.stage(&mut way, one, Some(number), Copies { come, go })?;
+                }
+                ends.append(&mut way.ends);
+            }
+            way.ends = ends;
         }
-        Ok((through, sum))
+        Ok(way.through)
+    }
+
+    /// The next stage of its `way`, with what is between.
+    fn stage(&self, way: &mut Way, one: &Through, branch: Option<u32>, copies: Copies) -> Result<(), Refusal> {
+        let mut others = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
+        let service = match one {
+            Through::Service(name) => Some(name.as_str()),
+            Through::Topic(_) | Through::All(_) => None,
+        };
+        let is_on = |other: &&Path| match service {
+            Some(name) => other.services().any(|other| other == name),
+            None => other.through.contains(one),
+        };
+        if let Some(other) = others.find(is_on) {
+            let cause = PathCause::Shared { stage: one.to_string(), other: other.name.clone() };
+            return Err(self.refused(cause));
+        }
+        let Some(name) = service else {
+            let planned = self.topics.iter().find(|topic| one == &Through::Topic(topic.name.clone()));
+            let planned = planned.ok_or_else(|| self.range())?;
+            let on = planned.brokers.first().ok_or_else(|| self.range())?;
+            let (link, own) = (self.links(way, on)?, way.messages.ok_or_else(|| self.range())?); // the site was read so
+            way.through.extend(topic::stages(planned, own, link).map_err(|cause| self.refused(cause))?);
+            // All that it has goes on.
+            (way.messages, way.ends) = (Some(planned.arrivals.rate), vec![on.clone()]);
+            return Ok(());
+        };
+        let (service, on) = (self.service(name)?, self.host(name)?);
+        let mut link = self.links(way, &on)?;
+        let messages = way.messages;
+        let by = |direction, copies, link| {
+            let ask = packets::Ask { networks: self.networks, path: self.path, messages, copies };
+            let stage = packets::stage(&ask, (service, &on), direction, (link, branch));
+            stage.map(|stage| stage.map(PathStage::Interface)).map_err(|cause| self.refused(cause))
+        };
+        if copies.come > 0 {
+            way.through.extend(by(PacketWay::Received, copies.come, link)?.inspect(|_| link = None));
+        }
+        way.through.push(PathStage::Service(ServiceStage { service: name.into(), on: on.clone(), link, branch }));
+        if copies.go > 0 {
+            way.through.extend(by(PacketWay::Sent, copies.go, None)?);
+        }
+        way.ends = vec![on];
+        Ok(())
+    }
+
+    /// The longest time from where its messages are to another host.
+    fn links(&self, way: &Way, on: &str) -> Result<Option<Duration>, Refusal> {
+        let from = way.ends.iter().filter(|from| *from != on);
+        Ok(from.map(|from| self.link(from, on)).collect::<Result<Vec<_>, _>>()?.into_iter().max())
     }
 
     fn host(&self, name: &str) -> Result<String, Refusal> {
@@ -217,14 +295,22 @@ impl Given<'_> {
         };
         let why = format!("of a core for all stages together: periods and budgets that keep the promise, {searched}");
         reasons.push(reason("bandwidth", share(all), why));
-        if !asked.links.is_zero() {
-            reasons.push(reason("links", time(asked.links), "at most, as the site says"));
+        let links = asked.steps.along(|nth| asked.links[nth]).unwrap_or_default();
+        if !links.is_zero() {
+            reasons.push(reason("links", time(links), "at most, as the site says"));
         }
         for stage in through {
             if let PathStage::Broker(stage) = stage {
                 let why =
                     "the longest that its broker takes, and the percentiles below, as measured: assumed, not proven";
                 reasons.push(reason(&format!("topic {}", stage.broker_of), time(stage.worst), why));
+            }
+            if let PathStage::Interface(InterfaceStage { interface, packets, bound, .. }) = stage {
+                let why = format!(
+                    "for the host's processing at most, within its bucket; of a message {packets} packets are counted, and \
+                     assumed that its service has no others there"
+                );
+                reasons.push(reason(interface, time(*bound), why));
             }
         }
         for PathPoint { percentile, within, at, .. } in points {

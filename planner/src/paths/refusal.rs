@@ -1,7 +1,7 @@
 //! Why a path does not keep its promise, and what would.
 
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Duration, Percentile, Rate};
+use giusto_model::{Bandwidth, Duration, PacketBucket, PacketWay, Percentile, Rate};
 use std::fmt;
 
 /// A path that does not keep its promise.
@@ -65,6 +65,34 @@ pub enum PathCause {
         /// What comes from the path.
         own: Rate,
     },
+    /// A fork behind a topic that brings messages of others.
+    Fork {
+        /// Its first stage.
+        first: String,
+    },
+    /// A service with several interfaces.
+    Interfaces {
+        /// Which.
+        service: String,
+    },
+    /// An interface whose packets may wait for any time.
+    LowClass {
+        /// Which.
+        interface: String,
+    },
+    /// An interface without tokens for all messages.
+    Burst {
+        /// Which.
+        interface: String,
+        /// Which of its buckets.
+        way: PacketWay,
+        /// As the site has it.
+        bucket: PacketBucket,
+        /// Packets at once that would be enough,
+        burst: u64,
+        /// and a second.
+        rate: u64,
+    },
     /// A stage that cannot serve all messages.
     Overload {
         /// The service.
@@ -82,7 +110,7 @@ pub enum PathCause {
         within: Duration,
         /// What it takes at least.
         least: Duration,
-        /// The service whose part of it is largest.
+        /// The stage whose part of it is largest.
         dear: String,
         /// That part.
         part: Duration,
@@ -111,6 +139,10 @@ impl PathRefusal {
             | PathCause::Batches { .. }
             | PathCause::Unmeasured { .. }
             | PathCause::Fewer { .. }
+            | PathCause::Fork { .. }
+            | PathCause::Interfaces { .. }
+            | PathCause::LowClass { .. }
+            | PathCause::Burst { .. }
             | PathCause::Analysis(_) => true,
             PathCause::Overload { .. } | PathCause::TooSlow { .. } | PathCause::NoRoom { .. } => false,
         }
@@ -153,6 +185,25 @@ impl fmt::Display for PathCause {
                 f,
                 "{own} of its messages come to topic '{topic}', all of whose publishers send {messages} together; expected \
                  publishers that are more, those of the path among them"
+            ),
+            PathCause::Fork { first } => write!(
+                f,
+                "it forks at '{first}', and messages of others that a topic before it brings would part and meet again with its \
+                 own, which is not planned for yet; expected the fork before the topic, or one path for each branch"
+            ),
+            PathCause::Interfaces { service } => write!(
+                f,
+                "its stage '{service}' has several interfaces, and by which of them messages go is not known; expected one"
+            ),
+            PathCause::LowClass { interface } => write!(
+                f,
+                "its messages go over {interface}, whose packets wait for all of the high class, for any time; expected, for \
+                 example, {{vif: {interface}, class: high, rate: 5k/s, burst: 64}}"
+            ),
+            PathCause::Burst { interface, way, bucket, burst, rate } => write!(
+                f,
+                "the bucket of {interface} for what is {way}, {bucket}, has no token for some of its messages, which may be \
+                 dropped; expected burst: {burst} or more, rate: {rate}/s or more, and no less in bits"
             ),
             PathCause::Overload { service, load, most } => write!(
                 f,

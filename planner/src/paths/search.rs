@@ -6,16 +6,17 @@
 //! the laws themselves from there on: less of all budgets, and, where there are not many paths, other ones again.
 
 use crate::steps::{periods, quantum};
-use giusto_analysis::path::{every, is_within, within_by, Arrival, Flow, Laws, Net, Source, Stage, Visit};
+use giusto_analysis::path::{every, is_within, within_by, Arrival, Flow, Laws, Net, Source, Stage, Step, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
     Bandwidth, BrokerStage, Bucket, Duration, Interface, PathEvery, PathPart, PathPoint, PathSource, Percentile, Rate,
-    ServiceTime, Tokens, Within,
+    ServiceTime, Steps, Tokens, Within,
 };
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// What was found before: one and the same question is asked whenever a change of the site is tried.
 #[derive(Default)]
@@ -27,10 +28,12 @@ pub(super) struct Asked {
     pub(super) source: PathSource,
     /// All stages, in order.
     pub(super) route: Vec<Spot>,
+    /// Which of them are one after the other, and which side by side.
+    pub(super) steps: Steps,
     /// Those of them that get a server, one at least.
     pub(super) stages: Vec<Ask>,
-    /// Over all links.
-    pub(super) links: Duration,
+    /// Of each stage over the link to it.
+    pub(super) links: Vec<Duration>,
     pub(super) points: Vec<Within>,
     pub(super) every: Option<Duration>,
     /// Times round by the laws themselves.
@@ -46,6 +49,18 @@ pub(super) enum Spot {
     Tokens(Bucket, Option<Rate>),
     /// What a broker takes, as it was measured.
     Measured(BrokerStage),
+    /// Tokens of an interface, which may drop what finds none, and how long its host's processing takes at most.
+    Packets(Bucket, Duration),
+}
+
+impl Spot {
+    /// What it takes at most beside waiting.
+    fn bound(&self) -> Duration {
+        match self {
+            Spot::Packets(_, bound) => *bound,
+            Spot::Served | Spot::Tokens(..) | Spot::Measured(_) => Duration::ZERO,
+        }
+    }
 }
 
 /// A stage that gets a server, and what its backend can do.
@@ -354,16 +369,30 @@ impl Search<'_> {
         let bound = |ask: Option<&Ask>| ask.map_or(Vec::new(), |ask| ask.service.bound());
         let visit = |(stage, ask)| Visit { stage, service: bound(ask), hold: Duration::ZERO };
         let visits: Vec<Visit> = self.of_served(&self.asked.stages).enumerate().map(visit).collect();
-        let mut flows = vec![Flow::line(source, visits.clone())];
+        // From a stage on, which is on no branch.
+        let route = |from: usize| -> Vec<Step> {
+            let steps = self.asked.steps.0.iter().filter(|step| step[0].start >= from);
+            let step = |step: &Vec<Range<usize>>| match &step[..] {
+                [only] => visits[only.clone()].iter().cloned().map(Step::At).collect(),
+                all => vec![Step::All(all.iter().map(|branch| visits[branch.clone()].to_vec()).collect())],
+            };
+            steps.flat_map(step).collect()
+        };
+        let mut flows = vec![Flow { source, route: route(0) }];
         let mut stages = Vec::new();
         for (nth, (spot, server)) in self.asked.route.iter().zip(self.of_served(servers)).enumerate() {
             stages.push(match (spot, server) {
                 (Spot::Tokens(bucket, others), _) => {
                     // A channel of the topic gets all of it.
-                    flows.extend(others.map(|rate| Flow::line(Source::Poisson(rate), visits[nth..].to_vec())));
+                    flows.extend(others.map(|rate| Flow { source: Source::Poisson(rate), route: route(nth) }));
                     Stage::Bucket(*bucket)
                 }
                 (Spot::Measured(broker), _) => Stage::Measured(broker.times()),
+                (Spot::Packets(bucket, _), _) => match self.asked.every {
+                    None => Stage::Policed(*bucket),
+                    // None of its messages waits there.
+                    Some(_) => Stage::Bounded(Duration::ZERO),
+                },
                 (Spot::Served, Some(server)) => share(server),
                 (Spot::Served, None) => return Err(Error::Range),
             });
@@ -371,10 +400,13 @@ impl Search<'_> {
         Ok(Net { stages, flows })
     }
 
-    /// Links, and what comes late at each stage.
+    /// Links, what comes late at each stage, and the processing of packets. Of a fork the most of a branch, whichever of them takes
+    /// longest otherwise.
     fn apart(&self) -> Duration {
-        let late = self.asked.stages.iter().map(|stage| stage.latency);
-        late.fold(self.asked.links, |sum, one| sum.checked_add(one).unwrap_or(Duration::from_ns(u64::MAX)))
+        let Asked { links, route, stages, steps, .. } = self.asked;
+        let late = self.of_served(stages).zip(route).map(|(ask, spot)| ask.map_or(spot.bound(), |ask| ask.latency));
+        let apart: Option<Vec<Duration>> = late.zip(links).map(|(late, link)| late.checked_add(*link)).collect();
+        apart.and_then(|apart| steps.along(|nth| apart[nth])).unwrap_or(Duration::from_ns(u64::MAX))
     }
 
     fn kept(&self, servers: &[Interface]) -> Result<bool, Error> {
@@ -401,18 +433,21 @@ impl Search<'_> {
             Err(Error::Unstable { .. } | Error::Path(_) | Error::Budget { .. }) => return Ok(None),
             found => found?,
         };
-        let part = |(part, ask): (&giusto_analysis::path::Part, Option<&Ask>)| {
+        let part = |((part, ask), spot): ((&giusto_analysis::path::Part, Option<&Ask>), &Spot)| {
             Some(PathPart {
-                within: part.within.checked_add(ask.map_or(Duration::ZERO, |ask| ask.latency))?,
+                within: part.within.checked_add(ask.map_or(spot.bound(), |ask| ask.latency))?,
                 // Up, as then less is asked of the stage; the next one's rate is counted a little higher.
                 growth_ppb: part.x.map_or(0, |x| (x * BILLION).ceil() as u32),
                 beyond_ppb: (part.term * BILLION).ceil() as u32,
             })
         };
         let asks = self.of_served(&self.asked.stages);
-        let parts: Option<Vec<PathPart>> = found.parts.iter().zip(asks).map(part).collect();
+        let parts: Option<Vec<PathPart>> = found.parts.iter().zip(asks).zip(&self.asked.route).map(part).collect();
         let parts = parts.ok_or(Error::Range)?;
-        let sum = parts.iter().try_fold(self.asked.links, |sum, part| sum.checked_add(part.within));
+        // With a link too long to add, one that is beyond all.
+        let links = &self.asked.links;
+        let with_link = |nth: usize| parts[nth].within.checked_add(links[nth]).unwrap_or(Duration::from_ns(u64::MAX));
+        let sum = self.asked.steps.along(with_link);
         Ok(Some((sum.ok_or(Error::Range)?, parts)))
     }
 
@@ -432,8 +467,11 @@ impl Search<'_> {
             found => found?,
         };
         let at = found.within.checked_add(self.apart()).ok_or(Error::Range)?;
-        let late = |(late, ask): (&giusto_analysis::path::Late, &Ask)| late.delay.checked_add(ask.latency);
-        let parts: Option<Vec<Duration>> = found.stages.iter().zip(&self.asked.stages).map(late).collect();
+        let late = |((late, ask), spot): ((&giusto_analysis::path::Late, Option<&Ask>), &Spot)| {
+            late.delay.checked_add(ask.map_or(spot.bound(), |ask| ask.latency))
+        };
+        let asks = self.of_served(&self.asked.stages);
+        let parts: Option<Vec<Duration>> = found.stages.iter().zip(asks).zip(&self.asked.route).map(late).collect();
         Ok(Some(PathEvery { within: promised, at, parts: parts.ok_or(Error::Range)? }))
     }
 

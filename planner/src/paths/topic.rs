@@ -13,7 +13,7 @@ use giusto_model::{
 /// A path counts messages as more than they are from stage to stage; the depth is for so many more, in twentieths.
 const MORE: (u32, u32) = (21, 20);
 /// Of the messages of a path that may be late, what may wait for a token at all: those behind them wait as well.
-const WAITING: f64 = 1e-3;
+pub(super) const WAITING: f64 = 1e-3;
 const DEEPEST: u64 = 1 << 20;
 
 /// The topics of a site, where those on the way of a path have buckets that the site leaves to the planner: so deep that hardly
@@ -36,13 +36,21 @@ pub(super) fn deepened(site: &Site) -> Result<Vec<Topic>, Refusal> {
 
 /// The planned one, deeper until no more than `waiting` of the messages wait.
 fn deeper(planned: &TopicPlan, waiting: f64) -> Bucket {
-    let rate = planned.arrivals.rate.times(MORE.0).and_then(|rate| rate.share(MORE.1));
+    let depth = depth(planned.arrivals, planned.bucket, waiting);
+    // One of it may be on its way at delivery.
+    let more = u64::from(depth > planned.bucket.depth.at_once());
+    Bucket { depth: Tokens::whole(depth + more), ..planned.bucket }
+}
+
+/// The least depth, that of `bucket` or more, at which no more than `waiting` of the messages wait.
+pub(super) fn depth(arrivals: Arrivals, bucket: Bucket, waiting: f64) -> u64 {
+    let rate = arrivals.rate.times(MORE.0).and_then(|rate| rate.share(MORE.1));
     let few = |depth: u64| {
-        let bucket = Bucket { depth: Tokens::whole(depth), ..planned.bucket };
-        let arrivals = rate.map(|rate| Arrivals { rate, ..planned.arrivals });
+        let bucket = Bucket { depth: Tokens::whole(depth), ..bucket };
+        let arrivals = rate.map(|rate| Arrivals { rate, ..arrivals });
         arrivals.and_then(|arrivals| Some(wait(arrivals, bucket, 1, &[]).ok()?.delayed <= waiting)).unwrap_or(true)
     };
-    let (mut low, mut high) = (0, planned.bucket.depth.at_once().max(1));
+    let (mut low, mut high) = (0, bucket.depth.at_once().max(1));
     while !few(high) && high < DEEPEST {
         (low, high) = (high, 2 * high);
     }
@@ -50,8 +58,7 @@ fn deeper(planned: &TopicPlan, waiting: f64) -> Bucket {
         let middle = low + (high - low) / 2;
         *(if few(middle) { &mut high } else { &mut low }) = middle;
     }
-    // One of it may be on its way at delivery.
-    Bucket { depth: Tokens::whole(if low == 0 { high } else { high + 1 }), ..planned.bucket }
+    high
 }
 
 /// Says where a bucket comes from that was made deeper.

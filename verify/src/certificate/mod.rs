@@ -16,6 +16,7 @@ mod entry;
 mod exact;
 mod excess;
 mod hold;
+mod interface;
 mod latency;
 mod leftovers;
 mod modes;

@@ -6,14 +6,16 @@
 
 use super::broken::Broken;
 use super::excess::{first_and_after, LEFT_OUT};
+use super::interface;
 use super::route::{self, Server, Stage};
 use super::survival::{Law, Queue};
 use super::topic;
 use giusto_model::{
     Arrivals, BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Rate,
-    TokensStage,
+    Steps, TokensStage,
 };
 use serde::Serialize;
+use std::ops::Range;
 
 /// A path that keeps its promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,18 +65,18 @@ fn here(stages: &[Stage]) -> usize {
     stages.iter().filter(|stage| !matches!(stage, Stage::Elsewhere)).count()
 }
 
-/// The sum of the times over its links.
-fn links(path: &PathPlan) -> u128 {
-    path.through.iter().filter_map(PathStage::link).map(|link| u128::from(link.ns())).sum()
+/// The sum of what each stage takes, with the link to it; of a fork the longest branch.
+fn whole(path: &PathPlan, parts: &[Duration]) -> u128 {
+    let one = |nth: usize| {
+        let link = path.through[nth].link().unwrap_or(Duration::ZERO);
+        u128::from(link.ns()) + u128::from(parts[nth].ns())
+    };
+    let longest = |step: &Vec<Range<usize>>| step.iter().map(|branch| branch.clone().map(one).sum::<u128>()).max();
+    Steps::of(&path.through).0.iter().filter_map(longest).sum()
 }
 
-fn in_time(
-    promised: Duration,
-    at: Duration,
-    parts: impl Iterator<Item = Duration>,
-    path: &PathPlan,
-) -> Result<(), Broken> {
-    let sum = links(path) + parts.map(|part| u128::from(part.ns())).sum::<u128>();
+fn in_time(promised: Duration, at: Duration, parts: &[Duration], path: &PathPlan) -> Result<(), Broken> {
+    let sum = whole(path, parts);
     if sum != u128::from(at.ns()) {
         return Err(Broken::new("the time of all its stages and links", format!("{sum} ns"), at));
     }
@@ -89,18 +91,20 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
     if point.parts.len() != stages.len() {
         return Err(Broken::new("a part for each stage", stages.len(), point.parts.len()));
     }
-    in_time(point.within, point.at, point.parts.iter().map(|part| part.within), path)?;
+    in_time(point.within, point.at, &point.parts.iter().map(|part| part.within).collect::<Vec<_>>(), path)?;
     let late: u64 = point.parts.iter().map(|part| u64::from(part.beyond_ppb)).sum();
     let most = u64::from(100_000 - point.percentile.thousandths()) * 10_000;
     if late > most {
         return Err(Broken::new(format!("billionths beyond {}, at most", point.percentile), most, late));
     }
-    // What comes from topics before a stage goes on with the messages of the path.
-    let mut often = rate.per_ns();
-    let last = stages.len() - 1;
+    // How often messages leave each stage: those of the path, and what came from topics before it.
+    let mut leave: Vec<f64> = Vec::new();
+    let steps = Steps::of(&path.through);
     for (nth, (part, stage)) in point.parts.iter().zip(stages).enumerate() {
         let growth = f64::from(part.growth_ppb) / BILLION;
-        if (growth == 0.0) != (nth == last) || growth >= 1.0 {
+        // Where branches meet, the rate of all is that of the one whose own has grown most.
+        let mut often = steps.before(nth).iter().map(|before| leave[*before]).fold(rate.per_ns(), f64::max);
+        if (growth == 0.0) != steps.after(nth).is_empty() || growth >= 1.0 {
             return Err(Broken::new("growths between 0 and 1 before the last stage", "some", growth));
         }
         let name = &path.through[nth];
@@ -108,6 +112,7 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
             Stage::Service(server) => late_at(server, part, often, growth),
             Stage::Tokens(tokens) => topic::late(tokens, part, often, growth),
             Stage::Broker(broker) => Ok(measured(broker, part, often, growth)),
+            Stage::Interface(interface) => interface::late(interface, part, often, growth),
             Stage::Elsewhere => Ok(0.0),
         };
         let late = late.map_err(|broken| Broken { what: format!("stage '{name}': {}", broken.what), ..broken })?;
@@ -119,7 +124,7 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
         if let PathStage::Tokens(TokensStage { others: Some(others), .. }) = name {
             often += others.per_ns();
         }
-        often /= 1.0 - growth;
+        leave.push(often / (1.0 - growth));
     }
     Ok(here(stages))
 }
@@ -184,7 +189,14 @@ fn longest(path: &PathPlan, every: &PathEvery, stages: &[Stage]) -> Result<usize
     if stages.iter().any(|stage| matches!(stage, Stage::Tokens(_) | Stage::Broker(_))) {
         return Err(Broken::new("services only, where no message may take longer", "no topic", "one"));
     }
-    if all.len() != stages.len() {
+    for (stage, part) in stages.iter().zip(&every.parts) {
+        let Stage::Interface(stage) = stage else { continue };
+        interface::never_waits(path, stage, every.within.ns())?;
+        if *part != stage.bound {
+            return Err(Broken::new(format!("the longest wait at {}", stage.interface), stage.bound, part));
+        }
+    }
+    if stages.iter().any(|stage| matches!(stage, Stage::Elsewhere)) {
         return Ok(0); // of several hosts: the plan of all of them proves it
     }
     if period.is_zero() || burst == 0 || all.iter().any(|one| one.budget == 0 || one.budget > one.period) {
@@ -203,23 +215,36 @@ fn longest(path: &PathPlan, every: &PathEvery, stages: &[Stage]) -> Result<usize
     if messages > MOST_MESSAGES {
         return Err(Broken::new("messages to look at", format!("at most {MOST_MESSAGES}"), messages));
     }
-    let mut left: Vec<u128> = vec![0];
-    for (nth, stage) in all.iter().enumerate() {
-        let done: Vec<u128> = (1..=messages).map(|n| done(stage, n)).collect();
-        left = match nth {
-            0 => done,
-            _ => {
-                let at = |q: usize| (0..=q).map(|n| left[q - n] + done[n]).max().unwrap_or(0);
+    // By stage, when the q-th has left it; where branches meet, when it has left all of them.
+    let mut left: Vec<Vec<u128>> = Vec::new();
+    let steps = Steps::of(&path.through);
+    let met = |left: &[Vec<u128>], ends: Vec<usize>| -> Vec<u128> {
+        let latest = |q: usize| ends.iter().map(|end| left[*end][q]).max().unwrap_or(0);
+        (0..messages as usize).map(latest).collect()
+    };
+    for (nth, stage) in stages.iter().enumerate() {
+        let before = met(&left, steps.before(nth));
+        let link = path.through[nth].link().unwrap_or(Duration::ZERO);
+        let mut leaves: Vec<u128> = match stage {
+            Stage::Service(server) => {
+                let done: Vec<u128> = (1..=messages).map(|n| done(server, n)).collect();
+                let at = |q: usize| (0..=q).map(|n| before[q - n] + done[n]).max().unwrap_or(0);
                 (0..messages as usize).map(at).collect()
             }
+            Stage::Interface(interface) => before.iter().map(|at| at + u128::from(interface.bound.ns())).collect(),
+            Stage::Tokens(_) | Stage::Broker(_) | Stage::Elsewhere => before,
         };
+        leaves.iter_mut().for_each(|at| *at += u128::from(link.ns()));
+        left.push(leaves);
     }
+    let ends = (0..stages.len()).filter(|nth| steps.after(*nth).is_empty()).collect();
+    let left = met(&left, ends);
     // The q-th comes no sooner after the first.
     let comes = |q: u64| {
         let whole = u128::from((q - 1) / u64::from(burst)) * u128::from(period.ns());
         whole.saturating_sub(u128::from(jitter.ns()))
     };
-    let needed = left.iter().zip(1..).map(|(left, q)| left.saturating_sub(comes(q))).max().unwrap_or(0) + links(path);
+    let needed = left.iter().zip(1..).map(|(left, q)| left.saturating_sub(comes(q))).max().unwrap_or(0);
     match needed > u128::from(every.at.ns()) {
         true => Err(Broken::new("the longest time of a message", format!("{needed} ns"), every.at)),
         false => Ok(messages as usize),

@@ -1,9 +1,10 @@
 //! What a path counts on at each of its stages, and that the rest of the plan gives it.
 
 use super::broken::Broken;
+use super::interface;
 use giusto_model::{
-    BrokerStage, Certificate, Duration, PathPlan, PathStage, Plan, Promise, ServicePlan, ServiceStage, ServiceTime,
-    TokensStage, TopicLimit,
+    BrokerStage, Certificate, Duration, InterfaceStage, PathPlan, PathStage, Plan, Promise, ServicePlan, ServiceStage,
+    ServiceTime, Steps, TokensStage, TopicLimit,
 };
 
 /// What is counted on at a stage.
@@ -11,6 +12,7 @@ pub(super) enum Stage<'a> {
     Service(Server<'a>),
     Tokens(&'a TokensStage),
     Broker(&'a BrokerStage),
+    Interface(&'a InterfaceStage),
     /// It is on a host that the plan is not for.
     Elsewhere,
 }
@@ -20,7 +22,7 @@ impl Stage<'_> {
     pub(super) fn server(&self) -> Option<&Server<'_>> {
         match self {
             Stage::Service(server) => Some(server),
-            Stage::Tokens(_) | Stage::Broker(_) | Stage::Elsewhere => None,
+            Stage::Tokens(_) | Stage::Broker(_) | Stage::Interface(_) | Stage::Elsewhere => None,
         }
     }
 }
@@ -50,14 +52,15 @@ impl<'a> Server<'a> {
 
 /// All stages of `path`, in order.
 pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage<'a>>, Broken> {
+    let steps = Steps::of(&path.through);
     let mut stages = Vec::new();
     for (nth, stage) in path.through.iter().enumerate() {
-        let before = nth.checked_sub(1).map(|nth| path.through[nth].on());
-        if before.is_some_and(|before| before != stage.on()) != stage.link().is_some() {
+        let before: Vec<&str> = steps.before(nth).into_iter().map(|nth| path.through[nth].on()).collect();
+        if before.iter().any(|before| *before != stage.on()) != stage.link().is_some() {
             return Err(Broken::new(
                 format!("a link to '{stage}' where its host is another"),
                 stage.on(),
-                before.unwrap_or("the first stage"),
+                if before.is_empty() { "the first stage".into() } else { before.join(", ") },
             ));
         }
         if path.through[..nth].iter().any(|other| is_same(other, stage)) {
@@ -84,9 +87,35 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
                 }
                 broker(plan, stage, here)?
             }
+            PathStage::Interface(stage) => match here {
+                true => interface::of(plan, (path, nth), stage).map(|()| Stage::Interface(stage))?,
+                false => Stage::Elsewhere,
+            },
         });
     }
+    interface::all(plan, path, &steps)?;
+    forks(path, &steps)?;
     Ok(stages)
+}
+
+/// Branches go on from 1, and no messages of others are on them.
+fn forks(path: &PathPlan, steps: &Steps) -> Result<(), Broken> {
+    let mut others = false;
+    for step in &steps.0 {
+        let told: Vec<Option<u32>> = step.iter().map(|branch| path.through[branch.start].branch()).collect();
+        let numbered = told.iter().zip(1..).all(|(told, number)| *told == Some(number));
+        if told.iter().any(Option::is_some) && (told.len() < 2 || !numbered || others) {
+            let name = &path.through[step[0].start];
+            return Err(Broken::new(
+                format!("two branches or more from '{name}' on, numbered, of the path's messages alone"),
+                "1, 2, ...",
+                told.iter().flatten().map(u32::to_string).collect::<Vec<_>>().join(", "),
+            ));
+        }
+        let brought = |nth: usize| matches!(&path.through[nth], PathStage::Tokens(one) if one.others.is_some());
+        others |= step.iter().cloned().flatten().any(brought);
+    }
+    Ok(())
 }
 
 fn is_same(one: &PathStage, other: &PathStage) -> bool {
@@ -94,6 +123,9 @@ fn is_same(one: &PathStage, other: &PathStage) -> bool {
         (PathStage::Service(one), PathStage::Service(other)) => one.service == other.service,
         (PathStage::Tokens(one), PathStage::Tokens(other)) => one.tokens_of == other.tokens_of,
         (PathStage::Broker(one), PathStage::Broker(other)) => one.broker_of == other.broker_of,
+        (PathStage::Interface(one), PathStage::Interface(other)) => {
+            (&one.on, &one.interface, one.way) == (&other.on, &other.interface, other.way)
+        }
         _ => false,
     }
 }
@@ -139,7 +171,7 @@ fn tokens<'a>(
     // Of the topics before, too.
     let others = path.through[..=nth].iter().filter_map(|stage| match stage {
         PathStage::Tokens(stage) => stage.others,
-        PathStage::Service(_) | PathStage::Broker(_) => None,
+        PathStage::Service(_) | PathStage::Broker(_) | PathStage::Interface(_) => None,
     });
     let all = path.source.per_ns() + others.map(|others| others.per_ns()).sum::<f64>();
     if all < topic.arrivals.rate.per_ns() * (1.0 - 1e-12) {

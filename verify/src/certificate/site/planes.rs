@@ -3,9 +3,10 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, Path, PathPlan, PathStage, Plan, Service, Site, Through,
-    Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
+    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, PacketWay, Path, PathPlan, PathStage, Plan, Service,
+    Site, Steps, Through, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
 };
+use std::ops::Range;
 
 pub(super) fn topics(plan: &Plan, site: &Site) -> Result<(), Broken> {
     let wanted: Vec<&str> = site.topics.iter().map(|topic| topic.name.as_str()).collect();
@@ -65,21 +66,40 @@ pub(super) fn paths(plan: &Plan, site: &Site) -> Result<(), Broken> {
 fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> {
     let whose = format!("path '{}'", path.name);
     same(&whose, "how its messages come", &path.source, &planned.source)?;
-    let through = planned.through.iter().filter_map(|stage| match stage {
+    let steps = Steps::of(&planned.through);
+    let one = |stage: &PathStage| match stage {
         PathStage::Service(stage) => Some(Through::Service(stage.service.clone())),
         PathStage::Tokens(stage) => Some(Through::Topic(stage.tokens_of.clone())),
-        PathStage::Broker(_) => None,
+        PathStage::Broker(_) | PathStage::Interface(_) => None,
+    };
+    let branch = |branch: &Range<usize>| planned.through[branch.clone()].iter().filter_map(one).collect::<Vec<_>>();
+    let through = steps.0.iter().flat_map(|step| match &step[..] {
+        [only] => branch(only),
+        all => vec![Through::All(all.iter().map(branch).collect())],
     });
+    let through: Vec<Through> = through.collect();
+    for (nth, stage) in planned.through.iter().enumerate() {
+        let PathStage::Interface(stage) = stage else { continue };
+        // To each branch a copy, and from each.
+        let copies = match stage.way {
+            PacketWay::Sent => steps.after(nth).len(),
+            PacketWay::Received => steps.before(nth).len(),
+        };
+        same(&whose, "packets of a message", &(path.packets as usize * copies.max(1)), &(stage.packets as usize))?;
+    }
     same(&whose, "where its response times come from", &path.observe, &planned.observe)?;
-    same(&whose, "its services and topics", &path.through, &through.collect())?;
+    same(&whose, "its services and topics", &path.through, &through)?;
     let points = planned.points.iter().map(|point| Within { percentile: point.percentile, within: point.within });
     same(&whose, "percentiles that were promised", &path.points, &points.collect())?;
     same(&whose, "the longest time that was promised", &path.every, &planned.every.as_ref().map(|one| one.within))?;
-    planned.through.windows(2).try_for_each(|pair| {
-        let (from, to) = (pair[0].on(), pair[1].on());
-        let link = site.paths.links.iter().find(|link| link.from == from && link.to == to);
-        let worst = (from != to).then(|| link.map(|link| link.worst));
-        same(&whose, "the link between two of its hosts", &worst.flatten(), &pair[1].link())
+    planned.through.iter().enumerate().try_for_each(|(nth, stage)| {
+        let worst = |before: usize| {
+            let (from, to) = (planned.through[before].on(), stage.on());
+            let link = site.paths.links.iter().find(|link| link.from == from && link.to == to);
+            link.filter(|_| from != to).map(|link| link.worst)
+        };
+        let worst = steps.before(nth).into_iter().filter_map(worst).max();
+        same(&whose, "the link between two of its hosts", &worst, &stage.link())
     })
 }
 

@@ -1,0 +1,77 @@
+//! Interfaces of services as stages of a path: their buckets, and how long the host's processing takes at most.
+
+use super::refusal::PathCause;
+use super::topic;
+use giusto_model::{
+    Arrivals, Bucket, Duration, InterfaceStage, NetworkPlan, PacketClass, PacketWay, Path, PathSource, Rate, Service,
+    Tokens,
+};
+
+/// More of a bucket is not counted on: laws of deeper ones take long, and say the same.
+const DEEPEST: u64 = 1000;
+
+/// What is known of the messages at an interface.
+pub(super) struct Ask<'a> {
+    pub(super) networks: &'a [NetworkPlan],
+    pub(super) path: &'a Path,
+    /// With those that topics have brought; `None`: they come in periods.
+    pub(super) messages: Option<Rate>,
+    /// Of each message so many copies pass.
+    pub(super) copies: u32,
+}
+
+/// The interface by which messages leave `service` or come to it; `None` where it has none.
+///
+/// Errors: several interfaces, the low class, a bucket that messages of the path find empty.
+pub(super) fn stage(
+    ask: &Ask,
+    (service, on): (&Service, &str),
+    way: PacketWay,
+    (link, branch): (Option<Duration>, Option<u32>),
+) -> Result<Option<InterfaceStage>, PathCause> {
+    let Ask { networks, path, messages, copies } = *ask;
+    let own = match &service.network[..] {
+        [] => return Ok(None),
+        [own] => own,
+        [..] => return Err(PathCause::Interfaces { service: service.name.clone() }),
+    };
+    let interface = own.name.clone();
+    let planned = networks.iter().filter(|network| network.on == on).flat_map(|network| &network.vifs);
+    let planned = planned.into_iter().find(|vif| vif.name == own.name && vif.service == service.name);
+    let planned = planned.filter(|vif| vif.class == PacketClass::High);
+    let known = planned.and_then(|planned| Some((planned.bound?, planned.buckets()?)));
+    let (bound, [sent, received]) = known.ok_or_else(|| PathCause::LowClass { interface: interface.clone() })?;
+    let written = if way == PacketWay::Sent { sent } else { received };
+    let packets = path.packets.saturating_mul(copies);
+    let needed = match path.source {
+        PathSource::Poisson(rate) => needed(path, messages.unwrap_or(rate), written.rate.share(packets)),
+        PathSource::Periodic { period, jitter, burst } => {
+            // Those that come until the oldest of them leaves, and once more before tokens of a period are there.
+            let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
+            Some((within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into()))
+        }
+    };
+    let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
+    let bucket = written.messages(packets).filter(|bucket| bucket.rate.per_ns() * LEAST >= per_ns);
+    let enough = |bucket: &Bucket| needed.is_some_and(|needed| bucket.depth.at_once() >= needed);
+    let Some(bucket) = bucket.filter(enough) else {
+        let burst = needed.unwrap_or(DEEPEST).saturating_mul(packets.into());
+        let rate = (1e9 * per_ns * f64::from(packets) / LEAST).ceil() as u64;
+        return Err(PathCause::Burst { interface, way, bucket: written, burst, rate });
+    };
+    let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST)), ..bucket };
+    let on = on.to_string();
+    Ok(Some(InterfaceStage { interface, on, link, branch, way, packets, bucket, bound }))
+}
+
+/// Of the tokens, messages take no more: a path counts them as more than they are from stage to stage.
+const LEAST: f64 = 0.9;
+
+/// The depth with which hardly one of the messages waits for its tokens.
+fn needed(path: &Path, messages: Rate, tokens: Option<Rate>) -> Option<u64> {
+    let rate = tokens?;
+    let highest = path.points.last().map_or(0.0, |point| 1.0 - point.percentile.percent() / 100.0);
+    let arrivals = Arrivals { rate: messages, batch: 1 };
+    let found = topic::depth(arrivals, Bucket { rate, depth: Tokens::whole(1) }, topic::WAITING * highest);
+    (found <= DEEPEST).then_some(found)
+}
