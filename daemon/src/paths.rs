@@ -48,10 +48,10 @@ impl Paths {
 
     /// One collector for each address.
     fn listen(&mut self, plan: &Plan) {
-        let mut asked: BTreeMap<SocketAddr, Vec<(String, Vec<String>)>> = BTreeMap::new();
+        let mut asked: BTreeMap<SocketAddr, Vec<(String, Vec<PathStage>)>> = BTreeMap::new();
         for path in &plan.paths {
             if let Some(PathObserve::Otlp(at)) = path.observe {
-                let services = path.through.iter().filter_map(PathStage::service).map(String::from).collect();
+                let services = path.through.iter().filter(|stage| stage.service().is_some()).cloned().collect();
                 asked.entry(at).or_default().push((path.name.clone(), services));
             }
         }

@@ -181,6 +181,7 @@ fn what_cannot_be_planned_says_what_to_write() {
     let shallow = refused(&|site| {
         let bucket = giusto_model::Bucket { rate: "110/s".parse().unwrap(), depth: giusto_model::Tokens::whole(8) };
         site.topics[0].bucket = Some(bucket);
+        site.topics[0].promise = points(&[("p99", "400ms")]);
     });
     let told = shallow.to_string();
     assert!(matches!(&shallow.cause, PathCause::TooSlow { dear, .. } if dear == "tokens of alarms"), "{told}");

@@ -103,7 +103,7 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
     let points = points_of(entries.iter().filter(|(key, _)| key.text != "every"))?;
     let load = fields.get("load").map(load).transpose()?;
     let observe = fields.get("observe").map(observe).transpose()?;
-    let packets = fields.get("packets").map(|node| count(node, "packets of a message", 1..=PACKETS)).transpose()?;
+    let packets = fields.get("packets").map(|node| count(node, "a number of packets", 1..=PACKETS)).transpose()?;
     let packets = packets.unwrap_or(Path::PACKETS);
     let every = entries.iter().find(|(key, _)| key.text == "every");
     let longest = every.map(|(_, value)| positive(value)).transpose()?;
@@ -213,7 +213,8 @@ fn once(node: &Node, kind: &str, one: Through, seen: &mut Vec<Through>) -> Resul
 fn fork(node: &Node, services: &[Service], seen: &mut Vec<Through>) -> Result<Through, Fault> {
     let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), BRANCHES)) };
     if items.len() < 2 {
-        return Err(node.fault(format!("found {} branches", items.len()), BRANCHES));
+        let found = if items.is_empty() { "there is no branch" } else { "there is one branch only" };
+        return Err(node.fault(found, BRANCHES));
     }
     let mut stage = |item: &Node| match STAGE.read(item, item.span)?.one_of(&["service", "topic", "all"], BRANCHES)? {
         ("service", node) => once(node, "service", service(node, services)?, seen),

@@ -2,6 +2,7 @@
 
 use super::otlp::Collector;
 use super::sink::Sink;
+use giusto_model::{PathStage, Steps};
 use giusto_traces::Span;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ const OPEN: usize = 100_000;
 
 /// Takes the spans of services of some paths, until it is dropped.
 pub(crate) struct Messages {
-    paths: Vec<(String, Vec<String>)>,
+    paths: Vec<(String, Vec<PathStage>)>,
     open: Arc<Open>,
     collector: Result<Collector, String>,
 }
@@ -25,10 +26,10 @@ pub(crate) struct Messages {
 /// A message that came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Come {
-    /// From the beginning of the first service's spans to the end of all.
+    /// From the beginning of the first service's spans, where a path forks at once of the earliest, to the end of all.
     pub(crate) took_ns: u64,
-    /// By service of the path: from when the one before had handed it over until it did so. What spans are missing of counts for
-    /// the next one.
+    /// By service of the path: from when the one before had handed it over, where branches meet the last of those, until it did so.
+    /// What spans are missing of counts for the next one.
     pub(crate) stages_ns: Vec<u64>,
 }
 
@@ -42,15 +43,15 @@ pub(crate) struct Taken {
 
 impl Messages {
     /// Of these paths, each with its services in order.
-    pub(crate) fn start(at: SocketAddr, paths: Vec<(String, Vec<String>)>) -> Messages {
-        let all = paths.iter().map(|(_, services)| OfPath::new(services.clone())).collect();
+    pub(crate) fn start(at: SocketAddr, paths: Vec<(String, Vec<PathStage>)>) -> Messages {
+        let all = paths.iter().map(|(_, services)| OfPath::new(services)).collect();
         let open = Arc::new(Open(Mutex::new(State { paths: all, problem: None })));
         let collector = Collector::listen(at, open.clone());
         Messages { paths, open, collector }
     }
 
     /// Whether it listens for just these.
-    pub(crate) fn is_of(&self, paths: &[(String, Vec<String>)]) -> bool {
+    pub(crate) fn is_of(&self, paths: &[(String, Vec<PathStage>)]) -> bool {
         self.collector.is_ok() && self.paths == paths
     }
 
@@ -109,6 +110,7 @@ impl Sink for Open {
 
 struct OfPath {
     services: Vec<String>,
+    steps: Steps,
     open: HashMap<String, Message>,
     /// By when they began: those that may still be settling, and those that are waited for.
     settling: VecDeque<(Instant, String)>,
@@ -123,9 +125,10 @@ struct Message {
 }
 
 impl OfPath {
-    fn new(services: Vec<String>) -> OfPath {
+    fn new(stages: &[PathStage]) -> OfPath {
         let (open, taken) = (HashMap::new(), Taken::default());
-        OfPath { services, open, settling: VecDeque::new(), waiting: VecDeque::new(), taken }
+        let services = stages.iter().filter_map(PathStage::service).map(String::from).collect();
+        OfPath { services, steps: Steps::of(stages), open, settling: VecDeque::new(), waiting: VecDeque::new(), taken }
     }
 
     /// Whether it is a span of one of its services.
@@ -151,7 +154,7 @@ impl OfPath {
 
     /// Takes it out if it is whole.
     fn end(&mut self, trace: &str) -> bool {
-        let Some(come) = self.open.get(trace).and_then(Message::come) else { return false };
+        let Some(come) = self.open.get(trace).and_then(|message| message.come(&self.steps)) else { return false };
         self.open.remove(trace);
         self.taken.come.push(come);
         true
@@ -165,7 +168,8 @@ impl OfPath {
         }
         while let Some((_, trace)) = older(&mut self.waiting, LONGEST, now) {
             // One without a beginning is no message of this path.
-            self.taken.lost += u64::from(self.open.remove(&trace).is_some_and(|message| message.spans[0].is_some()));
+            let begun = |message: Message| self.steps.0[0].iter().any(|branch| message.spans[branch.start].is_some());
+            self.taken.lost += u64::from(self.open.remove(&trace).is_some_and(begun));
         }
         std::mem::take(&mut self.taken)
     }
@@ -178,27 +182,33 @@ fn older(queue: &mut VecDeque<(Instant, String)>, age: Duration, now: Instant) -
 }
 
 impl Message {
-    fn come(&self) -> Option<Come> {
-        let (start, _) = (*self.spans.first()?)?;
-        (*self.spans.last()?)?;
+    fn come(&self, steps: &Steps) -> Option<Come> {
+        let begins = steps.0.first()?.iter().map(|branch| Some(self.spans[branch.start]?.0));
+        let start = begins.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
+        steps.0.last()?.iter().try_for_each(|branch| self.spans[branch.end - 1].map(|_| ()))?;
         let end = self.spans.iter().flatten().map(|(_, end)| *end).max()?;
-        let mut before = start;
-        let stage = |(nth, own): (usize, &Option<(u64, u64)>)| {
-            let Some((_, own)) = *own else { return 0 };
+        let (mut done, mut stages_ns): (Vec<u64>, Vec<u64>) = Default::default();
+        for (nth, own) in self.spans.iter().enumerate() {
+            let before = steps.before(nth).into_iter().map(|before| done[before]).max().unwrap_or(start);
             // One that waits for what comes after it has handed it over when that begins.
-            let next = self.spans[nth + 1..].iter().flatten().next();
-            let done = next.map_or(end, |(next, _)| own.min(*next));
-            let took = done.saturating_sub(before);
-            before = before.max(done);
-            took
-        };
-        Some(Come { took_ns: end.checked_sub(start)?, stages_ns: self.spans.iter().enumerate().map(stage).collect() })
+            let own = own.map_or(before, |(_, own)| self.next(steps, nth).map_or(end, |next| own.min(next)));
+            stages_ns.push(own.saturating_sub(before));
+            done.push(own.max(before));
+        }
+        Some(Come { took_ns: end.checked_sub(start)?, stages_ns })
+    }
+
+    /// When the first of the services after this one began, of those that have spans; `None`: it is at the end.
+    fn next(&self, steps: &Steps, nth: usize) -> Option<u64> {
+        let begins = |after: usize| self.spans[after].map(|(start, _)| start).or_else(|| self.next(steps, after));
+        steps.after(nth).into_iter().filter_map(begins).min()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giusto_model::ServiceStage;
     use giusto_traces::SpanKind;
 
     fn span(trace: u32, service: &str, start: u64, end: u64) -> Span {
@@ -215,9 +225,38 @@ mod tests {
         }
     }
 
+    fn stage(service: &str, branch: Option<u32>) -> PathStage {
+        PathStage::Service(ServiceStage { service: service.into(), on: "edge".into(), link: None, branch })
+    }
+
+    #[test]
+    fn where_branches_meet_a_stage_begins_with_the_last_of_them() {
+        let branches = [("camera", None), ("left", Some(1)), ("right", Some(2)), ("far", Some(2)), ("both", None)];
+        let mut path = OfPath::new(&branches.map(|(service, branch)| stage(service, branch)));
+        let now = Instant::now();
+        for (service, start, end) in [("camera", 0, 10), ("right", 12, 30), ("left", 11, 90), ("far", 31, 50)] {
+            assert!(path.add(&span(1, service, start, end), now));
+        }
+        assert_eq!(path.take(now + SETTLE).come, []);
+        path.add(&span(1, "both", 95, 100), now + SETTLE);
+        // The camera has handed over at 10, to both; the last of its branches at 90.
+        assert_eq!(path.take(now + SETTLE).come, [Come { took_ns: 100, stages_ns: vec![10, 80, 20, 20, 10] }]);
+        // At the end all branches have to be there, at the beginning too.
+        let mut ends = OfPath::new(&branches[..4].to_vec().into_iter().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
+        let mut begins = OfPath::new(&branches[1..].to_vec().into_iter().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
+        for path in [&mut ends, &mut begins] {
+            for service in ["camera", "right", "far", "both"] {
+                path.add(&span(1, service, 5, 6), now);
+            }
+            assert_eq!(path.take(now + SETTLE).come, []);
+            path.add(&span(1, "left", 3, 8), now + SETTLE);
+            assert_eq!(path.take(now + SETTLE).come.len(), 1);
+        }
+    }
+
     #[test]
     fn a_message_goes_from_the_first_service_to_the_last_in_whatever_order_its_spans_come() {
-        let mut path = OfPath::new(["camera", "controller", "actuator"].map(String::from).to_vec());
+        let mut path = OfPath::new(&["camera", "controller", "actuator"].map(|service| stage(service, None)));
         let begin = Instant::now();
         for span in [
             span(1, "actuator", 60, 70),
@@ -252,7 +291,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_and_the_rest_is_lost() {
-        let mut path = OfPath::new(vec!["camera".into()]);
+        let mut path = OfPath::new(&[stage("camera", None)]);
         let now = Instant::now();
         for trace in 0..OPEN as u32 + 3 {
             path.add(&span(trace, "camera", 1, 2), now);

@@ -1,18 +1,21 @@
-//! `giusto-relay NAME LISTEN TIME NEXT`: a synthetic stage of a path. It takes TIME of its processor for each line that comes to
-//! LISTEN, and passes the line on to NEXT, with when it came and when it left, as `giusto measure path` reads it.
+//! `giusto-relay NAME LISTEN TIME NEXT[,NEXT...] [COPIES]`: a synthetic stage of a path. It takes TIME of its processor for each line
+//! that comes to LISTEN, and passes the line on to each NEXT, with when it came and when it left, as `giusto measure path` reads it.
+//! Where branches of a path meet, it waits for so many copies of a line, and passes on what all of them say.
 //!
 //! Lines are served one after the other, first come, first served, whichever connection they come over; NEXT is connected to when
 //! the first line comes, and again after it was lost.
 
 use giusto_model::Duration;
 use rustix::time::{clock_gettime, ClockId};
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Receiver, Sender};
 
 const USAGE: &str = "expected a name, an address to listen at, a time and an address to send to, such as \
-                     giusto-relay camera 127.0.0.1:7101 1ms 127.0.0.1:7102";
+                     giusto-relay camera 127.0.0.1:7101 1ms 127.0.0.1:7102; several addresses with commas between, and, where \
+                     branches meet, how many copies of each line come";
 
 fn ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
@@ -28,35 +31,57 @@ fn read(stream: TcpStream, lines: Sender<(String, u64)>) {
     }
 }
 
-fn serve(name: &str, time: u64, next: SocketAddr, lines: &Receiver<(String, u64)>) {
-    let mut to: Option<TcpStream> = None;
+fn serve(name: &str, time: u64, next: &[SocketAddr], copies: usize, lines: &Receiver<(String, u64)>) {
+    let mut to: Vec<Option<TcpStream>> = next.iter().map(|_| None).collect();
+    let mut open: HashMap<String, (usize, Vec<String>)> = HashMap::new();
     for (line, came) in lines {
+        let Some(line) = whole(line, copies, &mut open) else { continue };
         let done = ns(ClockId::ThreadCPUTime) + time;
         while ns(ClockId::ThreadCPUTime) < done {}
-        if to.is_none() {
-            to = TcpStream::connect(next).ok();
-            if let Some(stream) = &to {
-                // Without it is only slower.
-                let _ = stream.set_nodelay(true);
+        let text = format!("{line} {name}:{came}-{}\n", ns(ClockId::Monotonic));
+        for (to, next) in to.iter_mut().zip(next) {
+            if to.is_none() {
+                *to = TcpStream::connect(next).ok();
+                if let Some(stream) = to {
+                    // Without it is only slower.
+                    let _ = stream.set_nodelay(true);
+                }
+            }
+            if to.as_mut().is_none_or(|to| to.write_all(text.as_bytes()).is_err()) {
+                *to = None; // this line is lost
             }
         }
-        let text = format!("{line} {name}:{came}-{}\n", ns(ClockId::Monotonic));
-        if to.as_mut().is_none_or(|to| to.write_all(text.as_bytes()).is_err()) {
-            to = None; // this line is lost
+    }
+}
+
+/// The line with what all its copies say, if this is the last of them. A line begins with its number and its time.
+fn whole(line: String, copies: usize, open: &mut HashMap<String, (usize, Vec<String>)>) -> Option<String> {
+    if copies <= 1 {
+        return Some(line);
+    }
+    let number = line.split(' ').next()?.to_string();
+    let (come, said) = open.entry(number.clone()).or_default();
+    *come += 1;
+    for word in line.split(' ').map(String::from) {
+        if !said.contains(&word) {
+            said.push(word);
         }
     }
+    (*come == copies).then(|| open.remove(&number).unwrap_or_default().1.join(" "))
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let parsed = match &words[..] {
-        [name, listen, time, next] => {
+        [name, listen, time, next, copies @ ..] if copies.len() <= 1 => {
             let time: Option<Duration> = time.parse().ok();
-            time.and_then(|time| Some((name, listen.parse::<SocketAddr>().ok()?, time.ns(), next.parse().ok()?)))
+            let next: Option<Vec<SocketAddr>> = next.split(',').map(|one| one.parse().ok()).collect();
+            let copies: Option<usize> = copies.first().map_or(Some(1), |copies| copies.parse().ok());
+            time.and_then(|time| Some((name, listen.parse::<SocketAddr>().ok()?, time.ns(), next?, copies?)))
         }
         _ => None,
     };
-    let Some((name, listen, time, next)) = parsed else {
+    let Some((name, listen, time, next, copies)) = parsed else {
         eprintln!("giusto-relay: {USAGE}");
         return ExitCode::from(2);
     };
@@ -74,6 +99,6 @@ fn main() -> ExitCode {
             std::thread::spawn(move || read(stream, lines));
         }
     });
-    serve(name, time, next, &lines);
+    serve(name, time, &next, copies, &lines);
     ExitCode::SUCCESS
 }
