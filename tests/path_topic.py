@@ -94,8 +94,9 @@ class Topic(Running):
         file.write_text(text)
 
     def write_site(self, promise):
-        self.site.write_text(SITE.format(core=CORE, other_core=OTHER_CORE, own_end=OWN_END, flood_end=FLOOD_END, broker=self.broker, folder=self.folder, stages=STAGES, at=BROKER, send=SEND,
-                                         receive=RECEIVE, publishers=OWN + OTHERS, own=OWN, promise=promise, hogs=HOGS))
+        self.site.write_text(SITE.format(
+            core=CORE, other_core=OTHER_CORE, own_end=OWN_END, flood_end=FLOOD_END, broker=self.broker, folder=self.folder,
+            stages=STAGES, at=BROKER, send=SEND, receive=RECEIVE, publishers=OWN + OTHERS, own=OWN, promise=promise, hogs=HOGS))
 
     def others(self):
         flood = ["ip", "netns", "exec", FLOOD_END, *STAGES.split(), "flood", f"{NETWORK}.5:9", str(PACKETS), str(OTHER_CORE)]

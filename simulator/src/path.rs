@@ -3,7 +3,7 @@
 use crate::engine::simulate_with;
 use crate::guest::exponential;
 use crate::partitioned::Partitioned;
-use crate::route::Route;
+use crate::route::{Route, Stage};
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
@@ -108,16 +108,6 @@ pub fn on_its_cores<'a>(plan: &'a Plan, path: &PathPlan) -> Vec<&'a ServicePlan>
         plan.services.iter().filter(|one| cores.contains(&(one.on.as_str(), one.core))).collect();
     servers.sort_by_key(|one| (one.on.as_str(), one.core));
     servers
-}
-
-/// A stage that is a service.
-pub(crate) struct Stage {
-    /// Which of the servers.
-    pub(crate) server: usize,
-    /// Added to each message.
-    pub(crate) late: Duration,
-    budget: Duration,
-    execution: Execution,
 }
 
 impl Stage {

@@ -1,8 +1,17 @@
 //! Where messages of a path go: from server to server, and through the places between.
 
-use crate::path::Stage;
-use crate::system::{Between, To, Waypoint, OTHERS};
+use crate::system::{Between, Execution, To, Waypoint, OTHERS};
 use giusto_model::{Duration, PathPlan, PathStage, Steps};
+
+/// A stage that is a service.
+pub(crate) struct Stage {
+    /// Which of the servers.
+    pub(crate) server: usize,
+    /// Added to each message.
+    pub(crate) late: Duration,
+    pub(crate) budget: Duration,
+    pub(crate) execution: Execution,
+}
 
 /// Servers and places, and the ways between. Servers are numbered first.
 pub(crate) struct Route {
