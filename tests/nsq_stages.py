@@ -88,8 +88,20 @@ def publish(name, listen, ms, where, topic):
                 broker.publish(topic, line.rstrip(b"\n") + b" %s:%d-%d" % (name.encode(), came, time.monotonic_ns()))
 
 
+def connect(where, found):
+    """Appends a connection to `found` as soon as there is one."""
+    while not found:
+        try:
+            found.append(socket.create_connection(address(where)))
+        except OSError:
+            time.sleep(0.05)
+
+
 def consume(name, where, topic, ms, following):
-    broker, out = Broker(where), None
+    broker, found = Broker(where), []
+    # At once: a measurement waits for it, and the first message may take long to come here.
+    connecting = threading.Thread(target=connect, args=(following, found), daemon=True)
+    connecting.start()
     broker.send(b"SUB %s %s\n" % (topic.encode(), name.encode()))
     broker.send(b"RDY 100\n")
     for kind, data in broker.frames():
@@ -100,8 +112,8 @@ def consume(name, where, topic, ms, following):
         broker.send(b"FIN %s\n" % data[10:26])
         if body == OTHERS:
             continue
-        out = out or socket.create_connection(address(following))
-        out.sendall(body + b" %s:%d-%d\n" % (name.encode(), came, time.monotonic_ns()))
+        connecting.join()
+        found[0].sendall(body + b" %s:%d-%d\n" % (name.encode(), came, time.monotonic_ns()))
 
 
 def others(where, topic, rate, core=None):

@@ -9,7 +9,7 @@
 use giusto_analysis::response::{response, Precision, Question, Server};
 use giusto_model::{
     Bandwidth, Certificate, Duration, PathPart, PathPlan, PathPoint, PathStage, Plan, Prediction, Promise, Rate,
-    ServicePlan, Site, Supply,
+    ServicePlan, Site, Steps, Supply,
 };
 use giusto_planner::{basis, plan, site_basis, Facts};
 use giusto_verify::{check_plan, check_site, read_plan, unchecked};
@@ -336,8 +336,11 @@ fn is_within(point: &PathPoint) -> bool {
 /// Whether at each service of a path no more messages are late than it claims, by the law itself.
 fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
     let one = |point: &PathPoint| {
-        let mut often = path.source.per_ns();
-        let holds = path.through.iter().zip(&point.parts).all(|(stage, part)| {
+        let (steps, mut leave) = (Steps::of(&path.through), Vec::new());
+        let mut stages = path.through.iter().zip(&point.parts).enumerate();
+        stages.all(|(nth, (stage, part))| {
+            let before = steps.before(nth);
+            let mut often = before.iter().map(|before| leave[*before]).fold(path.source.per_ns(), f64::max);
             let growth = f64::from(part.growth_ppb) / 1e9;
             let holds = match stage {
                 PathStage::Service(stage) => {
@@ -350,10 +353,9 @@ fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
                 }
                 PathStage::Broker(_) | PathStage::Interface(_) => true,
             };
-            often /= 1.0 - growth;
+            leave.push(often / (1.0 - growth));
             holds
-        });
-        holds
+        })
     };
     path.points.iter().all(one)
 }
