@@ -6,7 +6,7 @@ use crate::failure::{create, Failure};
 use crate::judged::removed;
 use crate::measure_path::{judge, spent, Judged};
 use crate::report::line;
-use crate::simulated_path::{foreseen, proven};
+use giusto_answers::simulated_path::{foreseen, proven};
 use crate::table::{json, print, say, time};
 use giusto_daemon::{Arm, Deployment, Journal, Next, Options, PathSlice, Talk, Trial};
 use giusto_model::{JobRecord, Path, PathPart, PathPlan, PathStage, Plan, Site};
