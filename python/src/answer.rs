@@ -29,7 +29,7 @@ pub(crate) fn answers(
     let (stop, done) = (Stop::default(), Arc::new(AtomicUsize::new(0)));
     let (inner, counts) = (stop.clone(), Arc::clone(&done));
     let all = move || each(asked.len(), threads, &inner, &counts, |nth| asked[nth].answer());
-    let tell = |py: Python<'_>| match &progress {
+    let tell = |_: Python<'_>| match &progress {
         Some(call) => call.call1((done.load(Ordering::Relaxed),)).map(drop),
         None => Ok(()),
     };

@@ -105,7 +105,7 @@ pub(crate) fn plan(
     typical: bool,
     predicts: Option<u64>,
 ) -> PyResult<PlanData> {
-    let backend = backend.map(|name| name.parse().map_err(|why| input::<String>(why))).transpose()?;
+    let backend = backend.map(|name| name.parse().map_err(|why: String| input(why))).transpose()?;
     let read = Arc::clone(&site.read);
     let work = move || -> Result<PlanData, Error> {
         let asked = Asked {

@@ -4,7 +4,7 @@ use crate::error::failed;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -49,9 +49,11 @@ pub(crate) fn watched<T: Send + 'static>(
         let _ = to.send(work()); // the receiver is only gone where the caller was interrupted
     };
     thread::Builder::new().stack_size(STACK).spawn(compute).map_err(failed)?;
+    // Only this thread asks; a receiver alone may not be shown to a closure that runs without the GIL.
+    let from = Mutex::new(from);
+    let wait = || from.lock().map_or(Err(RecvTimeoutError::Disconnected), |from| from.recv_timeout(LOOK));
     loop {
-        // The receiver is moved through, as it may not be shared with the closure.
-        match py.detach(|| from.recv_timeout(LOOK)) {
+        match py.detach(wait) {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Disconnected) => return Err(failed("the computation broke off")),
             Err(RecvTimeoutError::Timeout) => {

@@ -6,9 +6,9 @@ use giusto_analysis::interface::{Resource, Scheduler};
 use giusto_analysis::response::Objective;
 use giusto_answers::notation::{self, Weighted};
 use giusto_answers::path::{also, place, Also, Place};
-use giusto_model::{Bandwidth, Bucket, Duration, Percentile, Rate, Release, Server, ServerKind, Task, Tokens};
+use giusto_model::{Bandwidth, Duration, Percentile, Rate, Release, Server, ServerKind, Task, Tokens};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString, PyTuple};
+use pyo3::types::{PyBool, PyString};
 use pyo3::Borrowed;
 
 /// Any text is as good as the value that it stands for.
@@ -199,11 +199,6 @@ fn server(given: &Bound<'_, PyAny>) -> PyResult<Server> {
     }
 }
 
-fn bucket(given: &Bound<'_, PyTuple>) -> PyResult<Bucket> {
-    let (rate, depth): (RateWord, TokensWord) = given.extract()?;
-    Ok(Bucket { rate: rate.0, depth: depth.0 })
-}
-
 word!(
     /// Any time.
     Time(Duration), time);
@@ -255,10 +250,6 @@ word!(
 word!(
     /// `2=100/s:1ms`
     AlsoWord(Also), |given| parsed(given, "other messages, as a text such as '2=100/s:1ms'", also));
-word!(
-    /// A rate and a depth.
-    BucketWord(Bucket), |given| bucket(&given.cast::<PyTuple>()?.clone()));
-
 /// The values without their words.
 pub(crate) trait Values<T> {
     /// In their order.
