@@ -76,8 +76,7 @@ pub fn rows(
     // Every other scheduler and seed, on all processors; in this order, whichever run is faster.
     let rest = in_parallel(under.len() * seeds.len() - 1, |nth| {
         play(under[(nth + 1) / seeds.len()], seeds[(nth + 1) % seeds.len()], &mut Unobserved)
-    })
-    ?;
+    })?;
     let all: Vec<Predicted> = std::iter::once(played).chain(rest).collect();
     let row = |(under, runs): (&Under, &[Predicted])| Row::new(service, *under, conditions.seed, runs);
     Ok(under.iter().zip(all.chunks(seeds.len())).map(row).collect())

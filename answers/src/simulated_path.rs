@@ -99,8 +99,7 @@ pub fn row(
 ) -> Result<(PathRow, Vec<JobRecord>), Error> {
     let (horizon, seeds) = (conditions.horizon, conditions.all_seeds());
     let played = play_path(plan, path, horizon, conditions.seed, observer)?;
-    let rest = in_parallel(seeds.len() - 1, |nth| play_path(plan, path, horizon, seeds[nth + 1], &mut Unobserved))
-        ?;
+    let rest = in_parallel(seeds.len() - 1, |nth| play_path(plan, path, horizon, seeds[nth + 1], &mut Unobserved))?;
     let runs: Vec<PlayedPath> = std::iter::once(played).chain(rest).collect();
     let row = PathRow::new(path, conditions.seed, &runs)?;
     Ok((row, runs.into_iter().next().map_or(Vec::new(), |first| first.messages)))

@@ -37,11 +37,9 @@ pub(crate) fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
 fn comes(args: &PathArgs) -> Comes {
     let zero = Duration::ZERO;
     match (args.period, args.rate, args.burst) {
-        (Some(period), ..) => Comes::Periodic {
-            period,
-            jitter: args.jitter.unwrap_or(zero),
-            distance: args.distance.unwrap_or(zero),
-        },
+        (Some(period), ..) => {
+            Comes::Periodic { period, jitter: args.jitter.unwrap_or(zero), distance: args.distance.unwrap_or(zero) }
+        }
         (None, Some(rate), Some(burst)) => Comes::Bucket(rate, burst),
         (None, rate, _) => Comes::Poisson(rate.unwrap_or_else(none)),
     }

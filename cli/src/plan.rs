@@ -5,11 +5,11 @@ use crate::failure::{apart, create, Failure};
 use crate::table;
 pub(crate) use giusto_answers::plan::{based, this_machine, Asked, Read};
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, EtcdPlan, Host, HostPlan, LeftoverPlan,
-    ManagerLatency, Measured, NetworkPlan, Observation, PacketBucket, Plan, Prediction, ServicePlan, Site, SiteBasis,
-    TopicPlan, UplinkPlan, VifPlan, Within, ZooKeeperPlan, OBSERVATION_VERSION,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, EtcdPlan, HostPlan, LeftoverPlan, ManagerLatency,
+    NetworkPlan, Observation, PacketBucket, Plan, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
+    ZooKeeperPlan,
 };
-use giusto_planner::{share, Facts, Here, Placements, BUSY_PROCESSES};
+use giusto_planner::{share, Facts, Placements, BUSY_PROCESSES};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -8,11 +8,8 @@ use giusto_answers::simulated::{self, has_jobs, is_stage, Conditions, Row};
 use giusto_answers::simulated_path::{self, PathRow};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, PathPlan, Plan, Promise, ServicePlan, Task};
-use giusto_simulator::{
-    in_parallel, on_its_cores, play_path, predict_random, predict_under, Error, Execution, Gantt, Observer, PlayedPath,
-    Predicted, Shown, Timeline, Trace, Under, Unobserved, PERCENTILE_ERROR,
-};
-use giusto_verify::{Foreseen, Sample};
+use giusto_simulator::{on_its_cores, Error, Execution, Gantt, Observer, Shown, Timeline, Trace, PERCENTILE_ERROR};
+use giusto_verify::Foreseen;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
@@ -232,19 +229,19 @@ fn deadlines(row: &Row) -> Result<(), Failure> {
 
 /// Prints what was played of a path.
 fn print_path(row: &PathRow, path: &PathPlan) -> Result<(), Failure> {
-        say!("path {}: {} messages, {} not at their end yet", row.path, row.messages, row.unfinished);
-        let stages = row.stages.iter().filter_map(|(name, _)| Some((name.as_str(), row.stages_ns.get(name)?)));
-        let rows: Vec<(&str, &[u64; 4])> = std::iter::once(("all of it", &row.response_ns)).chain(stages).collect();
-        crate::table::print(&crate::spread::spread(&rows))?;
-        if let Some(kept) = &row.promised {
-            crate::table::print(&giusto_verify::table_kept(kept, &[Foreseen::Proven(&row.proven)], "simulated"))?;
-        }
-        if let (Some(late), Some(every)) = (row.late, &path.every) {
-            let (at, within) = (every.at, every.within);
-            say!("{late} took longer than the {within} that none may; none takes longer than {at:.3}, as is proven");
-        }
-        Ok(())
+    say!("path {}: {} messages, {} not at their end yet", row.path, row.messages, row.unfinished);
+    let stages = row.stages.iter().filter_map(|(name, _)| Some((name.as_str(), row.stages_ns.get(name)?)));
+    let rows: Vec<(&str, &[u64; 4])> = std::iter::once(("all of it", &row.response_ns)).chain(stages).collect();
+    crate::table::print(&crate::spread::spread(&rows))?;
+    if let Some(kept) = &row.promised {
+        crate::table::print(&giusto_verify::table_kept(kept, &[Foreseen::Proven(&row.proven)], "simulated"))?;
     }
+    if let (Some(late), Some(every)) = (row.late, &path.every) {
+        let (at, within) = (every.at, every.within);
+        say!("{late} took longer than the {within} that none may; none takes longer than {at:.3}, as is proven");
+    }
+    Ok(())
+}
 
 /// The files that were asked for, and how far the simulation is.
 struct Files {

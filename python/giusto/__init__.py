@@ -6,10 +6,11 @@ Plans, analyses and simulates real-time services of edge sites, with the code th
 >>> giusto.analyze.interface(["2ms/7ms", "1ms/8ms", "1ms/10ms"], "rm", quantum="1ms").bandwidth
 Fraction(2, 3)
 
-:mod:`giusto.analyze` has one function a calculator, :class:`Site`, :func:`plan` and :func:`simulate` do what the commands of those
-names do, :class:`System` simulates servers and tasks without a site, :mod:`giusto.policy` steps the policy core,
+:mod:`giusto.analyze` has one function a calculator, :class:`Site`, :func:`plan` and :func:`simulate` do what the commands of
+those names do, :class:`System` simulates servers and tasks without a site, :mod:`giusto.policy` steps the policy core,
 :mod:`giusto.curves` has supply, demand, arrival and service curves, :mod:`giusto.plot` draws (with Matplotlib).
 """
+
 from __future__ import annotations
 
 import importlib
@@ -29,9 +30,33 @@ if TYPE_CHECKING:
     from ._system import Server, System
 
 __all__ = [
-    "DoesNotFit", "Error", "FailedError", "InputError", "Jobs", "LacksError", "Plan", "Played", "PlayedPath", "Prediction",
-    "Refusal", "Server", "Simulated", "Site", "SiteError", "Slices", "System", "Task", "__version__", "analyze", "curves", "plan",
-    "plot", "policy", "readers", "simulate", "verify",
+    "DoesNotFit",
+    "Error",
+    "FailedError",
+    "InputError",
+    "Jobs",
+    "LacksError",
+    "Plan",
+    "Played",
+    "PlayedPath",
+    "Prediction",
+    "Refusal",
+    "Server",
+    "Simulated",
+    "Site",
+    "SiteError",
+    "Slices",
+    "System",
+    "Task",
+    "__version__",
+    "analyze",
+    "curves",
+    "plan",
+    "plot",
+    "policy",
+    "readers",
+    "simulate",
+    "verify",
 ]
 
 _MODULES = ("curves", "plot", "policy", "readers", "verify")

@@ -1,4 +1,5 @@
 """Answers of calculators: what the command line prints as JSON, with attributes of Python's types."""
+
 from __future__ import annotations
 
 import json
@@ -13,14 +14,15 @@ _CONVERTERS: Dict[type, Dict[str, Convert]] = {}
 
 def _converter(hint: Any) -> Convert:
     """How a value of JSON becomes one of the type ``hint``."""
-    origin, inner = getattr(hint, "__origin__", None), getattr(hint, "__args__", ())
+    origin: Any = getattr(hint, "__origin__", None)
+    inner: Any = getattr(hint, "__args__", ())
     if origin is Union and type(None) in inner:
         one = _converter(next(each for each in inner if each is not type(None)))
         return lambda value: None if value is None else one(value)
     if origin in (list, List):
         each = _converter(inner[0])
         return lambda values: [each(value) for value in values]
-    if hint is Fraction or isinstance(hint, type) and issubclass(hint, Answer):
+    if hint is Fraction or (isinstance(hint, type) and issubclass(hint, Answer)):
         return hint  # type: ignore[no-any-return]
     return lambda value: value
 

@@ -1,4 +1,5 @@
 """What is raised. Every exception says in its text what was expected; the rest are attributes."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """Jobs of a simulation: an array of records, without a copy."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -63,8 +64,8 @@ class Slices(_Records):
 
 
 class Jobs(_Records):
-    """Jobs: ``server``, ``task`` (copies counted one by one), ``job`` (from 0 for each task), ``due_ns``, ``release_ns`` and ``finish_ns``
-    (-1: it never ended), in the order of their ends. ``slices`` is the schedule, where it was asked for."""
+    """Jobs: ``server``, ``task`` (copies counted one by one), ``job`` (from 0 for each task), ``due_ns``, ``release_ns`` and
+    ``finish_ns`` (-1: it never ended), in the order of their ends. ``slices`` is the schedule, where it was asked for."""
 
     def __init__(self, data: JobRecords, slices: Optional[Slices] = None) -> None:
         self._data = data

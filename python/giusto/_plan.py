@@ -1,4 +1,5 @@
 """Plans: every real-time parameter of a site, each with its reason."""
+
 from __future__ import annotations
 
 import json
@@ -42,7 +43,8 @@ class Plan:
 
     @property
     def services(self) -> List[Dict[str, Any]]:
-        """Services with a reservation, and one entry for each virtual CPU of a VM: ``name``, ``on``, ``core``, ``server``, ``reasons``, ..."""
+        """Services with a reservation, and one entry for each virtual CPU of a VM: ``name``, ``on``, ``core``, ``server``,
+        ``reasons``, ..."""
         found: List[Dict[str, Any]] = self.to_dict()["services"]
         return found
 
@@ -84,8 +86,10 @@ class Plan:
         rows = [f"<Plan of {len(self.hosts)} hosts>"]
         for service in self.services:
             server = service["server"]
-            rows.append(f"  {service['name']} on {service['on']}, core {service['core']}: "
-                        f"{server['budget_ns']:,} ns every {server['period_ns']:,} ns, {server['kind']}")
+            rows.append(
+                f"  {service['name']} on {service['on']}, core {service['core']}: "
+                f"{server['budget_ns']:,} ns every {server['period_ns']:,} ns, {server['kind']}"
+            )
         return "\n".join(rows)
 
 
@@ -104,10 +108,10 @@ def plan(
     """Plans ``site``: every parameter, or :class:`giusto.Refusal` with why not and what would fit.
 
     ``machine``: ``"this"`` takes the facts of this machine as ``giusto plan`` does (its backends, limits and cores),
-    ``"typical"`` those that are assumed of one that was not looked at. ``host`` says which of the site's hosts this machine
-    is, ``backend`` insists on one mechanism, ``latency`` is a file of ``giusto measure latency``, ``profiles`` the folder of measured
-    execution times, ``current`` a plan whose services stay where they are. ``predict`` fills in the predicted response times, as
-    ``giusto plan --out`` does, with this ``seed``.
+    ``"typical"`` those that are assumed of one that was not looked at. ``host`` says which of the site's hosts this machine is,
+    ``backend`` insists on one mechanism, ``latency`` is a file of ``giusto measure latency``, ``profiles`` the folder of
+    measured execution times, ``current`` a plan whose services stay where they are. ``predict`` fills in the predicted response
+    times, as ``giusto plan --out`` does, with this ``seed``.
 
     >>> site = Site(hosts={"edge-1": {"cores": 0}}, services={"control": {
     ...     "start": "control", "promise": "as-if-alone", "tasks": [{"wcet": "1ms", "period": "10ms"}]}})
@@ -116,7 +120,7 @@ def plan(
     """
     if machine not in ("this", "typical"):
         raise ValueError(f"{machine!r} is no machine; expected 'this' or 'typical'")
-    files = [None if each is None else os.fspath(each) for each in (latency, profiles, current)]
     name = os.uname().nodename
-    data = _giusto.plan(site._data, name, host, backend, *files, machine == "typical", seed if predict else None)
+    predicts = seed if predict else None
+    data = _giusto.plan(site._data, name, host, backend, latency, profiles, current, machine == "typical", predicts)
     return Plan(data)

@@ -1,4 +1,5 @@
 """A plan in virtual time."""
+
 from __future__ import annotations
 
 import json
@@ -99,18 +100,18 @@ def simulate(
     record: Optional[str] = None,
     slices: bool = False,
 ) -> Simulated:
-    """Plays a plan (of a site: its plan) for ``horizon`` of virtual time, as ``giusto simulate`` does: every service with the policy
-    core that runs on hosts, beside a competitor that takes all that is left.
+    """Plays a plan (of a site: its plan) for ``horizon`` of virtual time, as ``giusto simulate`` does: every service with the
+    policy core that runs on hosts, beside a competitor that takes all that is left.
 
-    ``seeds`` runs are pooled, of ``seed`` and the following. ``compare``: other schedulers, a kind of server, ``"credit"`` or ``"fair"``.
-    ``profile``: a file of measured execution times, drawn from instead of the worst case. The jobs of ``record``, a service or
-    path, are kept (the first with jobs when none is named), and with ``slices`` its schedule. 40 bytes a job.
+    ``seeds`` runs are pooled, of ``seed`` and the following. ``compare``: other schedulers, a kind of server, ``"credit"`` or
+    ``"fair"``. ``profile``: a file of measured execution times, drawn from instead of the worst case. The jobs of ``record``, a
+    service or path, are kept (the first with jobs when none is named), and with ``slices`` its schedule. 40 bytes a job.
 
     >>> site = Site(hosts={"edge-1": {"cores": 0}}, services={"control": {
     ...     "start": "control", "promise": "as-if-alone", "tasks": [{"wcet": "1ms", "period": "10ms"}]}})
     >>> found = simulate(plan(site, machine="typical"), "1s")
     >>> len(found.jobs), found["control"].unfinished
-    (100, 0)
+    (100, 1)
     """
     planned = plan(what) if isinstance(what, Site) else what
     execution, transport = _giusto.profile(os.fspath(profile)) if profile is not None else (None, [])

@@ -1,4 +1,5 @@
 """Sites: hosts, services, and what each was promised."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """Servers and tasks in virtual time, without a site."""
+
 from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
@@ -56,15 +57,14 @@ class System:
     ) -> int:
         """Adds a server of a kind (:data:`giusto.policy.KINDS`); returns its number.
 
-        ``tasks`` run inside under ``scheduler`` (``"fifo"``, ``"rm"``, ``"dm"``, ``"listed"`` or ``"edf"``); without any it takes every cycle
-        it can get. ``execution``: how long jobs run, the worst case when ``None``, uniform from so many percent of it, or drawn from a
-        list of times in ns. ``releases`` of tasks without an offset: ``"densest"``, ``"random"`` (gaps from T to 2T) or ``"poisson"``.
+        ``tasks`` run inside under ``scheduler`` (``"fifo"``, ``"rm"``, ``"dm"``, ``"listed"`` or ``"edf"``); without any it
+        takes every cycle it can get. ``execution``: how long jobs run, the worst case when ``None``, uniform from so many
+        percent of it, or drawn from a list of times in ns. ``releases`` of tasks without an offset: ``"densest"``, ``"random"``
+        (gaps from T to 2T) or ``"poisson"``.
         """
         percent = execution if isinstance(execution, int) else None
         times = None if execution is None or isinstance(execution, int) else list(execution)
-        return self._data.server(
-            kind, budget, period, priority, vcpus, first, tasks, scheduler, percent, times, releases
-        )
+        return self._data.server(kind, budget, period, priority, vcpus, first, tasks, scheduler, percent, times, releases)
 
     def run(self, tasks: Sequence[TaskLike], scheduler: str = "edf", *, vcpus: int = 1, **more: Any) -> int:
         """Tasks that run as they would on cores of their own, ``vcpus`` of them: a server without limits."""
@@ -73,8 +73,8 @@ class System:
     def simulate(self, horizon: Time, *, seed: int = 1, slices: bool = False, scheduler: Any = None) -> Run:
         """Plays it from 0 to ``horizon``; returns its jobs in the order of their ends, 40 bytes each.
 
-        ``slices`` keeps the schedule, too. ``scheduler``: instead of the policy core ``"credit"`` (Xen's), ``"fair"`` or an object
-        with the methods of :class:`giusto.policy.Scheduler`. The same seed gives the same run, to the byte.
+        ``slices`` keeps the schedule, too. ``scheduler``: instead of the policy core ``"credit"`` (Xen's), ``"fair"`` or an
+        object with the methods of :class:`giusto.policy.Scheduler`. The same seed gives the same run, to the byte.
         """
         jobs, schedule, left = self._data.simulate(horizon, seed, slices, scheduler)
         run = Run(jobs, Slices(schedule) if slices else None)

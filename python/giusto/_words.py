@@ -1,4 +1,5 @@
 """Words that all of Giusto shares."""
+
 from __future__ import annotations
 
 from fractions import Fraction

@@ -12,6 +12,7 @@ one instant: charge each core, then owe, ready, set and boost, then decide (poli
 
 A :class:`Scheduler` is one of your own, in Python, with the same calls: :meth:`giusto.System.simulate` plays it.
 """
+
 from __future__ import annotations
 
 from typing import Iterator, List, NamedTuple, Optional
@@ -26,15 +27,16 @@ KINDS: List[str] = kinds()
 
 
 class Decision(NamedTuple):
-    """``until``: decide again at the latest then, in ns (``None``: nothing will change by itself). ``changed``: the cores that another
-    server, or none, has now."""
+    """``until``: decide again at the latest then, in ns (``None``: nothing will change by itself). ``changed``: the cores that
+    another server, or none, has now."""
 
     until: Optional[int]
     changed: List[int]
 
 
 class Place(NamedTuple):
-    """A place in the order of a pool: ``keeps_core``: it is idle and its budget burns; ``leftovers``: it has no claim to a core."""
+    """A place in the order of a pool: ``keeps_core``: it is idle and its budget burns; ``leftovers``: it has no claim to a
+    core."""
 
     server: int
     keeps_core: bool
@@ -50,9 +52,7 @@ class Pool:
     def __init__(self, order: str = "edf", cores: int = 1) -> None:
         self._data = PoolData(order, cores)
 
-    def add(
-        self, kind: str, budget: Time = 0, period: Time = 0, *, priority: int = 0, first: Time = 0, now: Time = 0
-    ) -> int:
+    def add(self, kind: str, budget: Time = 0, period: Time = 0, *, priority: int = 0, first: Time = 0, now: Time = 0) -> int:
         """Adds a server, idle. ``first``: its first replenishment, before which it has no budget; 0: now, with full budget.
         ``priority``: smaller is higher. An ``"unlimited"`` one needs no budget."""
         if kind == "unlimited" and not budget:
@@ -73,9 +73,7 @@ class Pool:
         deadline = period if virtual_deadline is None else virtual_deadline
         return self._data.add_mixed(optimistic, worst, period, deadline, first, now)
 
-    def set(
-        self, server: int, budget: Time, period: Time, *, priority: int = 0, next_period: bool = False, now: Time
-    ) -> None:
+    def set(self, server: int, budget: Time, period: Time, *, priority: int = 0, next_period: bool = False, now: Time) -> None:
         """Changes a reservation at once, or with its next period."""
         self._data.set(server, budget, period, priority, next_period, now)
 
@@ -88,7 +86,8 @@ class Pool:
         self._data.boost(server, until, now)
 
     def charge(self, ran: Time, now: Time, core: int = 0) -> None:
-        """The server on ``core`` really had the processor for ``ran`` since the last charge. What is not charged counts in full."""
+        """The server on ``core`` really had the processor for ``ran`` since the last charge. What is not charged counts in
+        full."""
         self._data.charge(core, ran, now)
 
     def owe(self, server: int, ran: Time, now: Time) -> None:
@@ -146,7 +145,8 @@ class Scheduler:
     """A scheduler of your own: override what differs, and give it to :meth:`giusto.System.simulate`.
 
     Servers are numbered in the order of the system, cores from 0, times are whole ns. At one instant: ``charge`` for each core,
-    then ``ready``, then ``decide``, then ``running`` for each core. This one runs the ready server of the lowest number on the first core.
+    then ``ready``, then ``decide``, then ``running`` for each core. This one runs the ready server of the lowest number on the
+    first core.
     """
 
     def __init__(self) -> None:

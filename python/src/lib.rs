@@ -4,15 +4,18 @@
 //! calculators are those of `answers`, so that Python and the command line say the same to the bit.
 
 mod answer;
+mod array;
 mod columns;
 mod error;
 mod plan;
 mod pool;
 mod question;
+mod readers;
 mod recorder;
 mod run;
 mod simulate;
 mod system;
+mod verify;
 mod words;
 
 /// The module.
@@ -29,9 +32,13 @@ mod _giusto {
     #[pymodule_export]
     use crate::question::Question;
     #[pymodule_export]
+    use crate::readers::{read_carts, read_rtapp_config, read_rtapp_log, read_sched, write_carts};
+    #[pymodule_export]
     use crate::simulate::simulate_plan;
     #[pymodule_export]
     use crate::system::SystemData;
+    #[pymodule_export]
+    use crate::verify::{check_plan, compare_two, kept, kolmogorov_smirnov, wasserstein};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // as modules of Python name it

@@ -72,7 +72,15 @@ impl PoolData {
         Ok(PoolData { pool: Pool::with_cores(order, cores), ids: Vec::new(), cores })
     }
     #[allow(clippy::too_many_arguments)] // a reservation has so many values
-    fn add(&mut self, name: &str, budget: Time, period: Time, priority: u32, first: Time, now: Time) -> PyResult<usize> {
+    fn add(
+        &mut self,
+        name: &str,
+        budget: Time,
+        period: Time,
+        priority: u32,
+        first: Time,
+        now: Time,
+    ) -> PyResult<usize> {
         let params = Params { budget: budget.0.ns(), period: period.0.ns(), first: first.0.ns(), priority };
         let id = self.pool.add(kind(name)?, params, now.0.ns()).map_err(input)?;
         Ok(self.added(id))

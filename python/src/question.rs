@@ -1,5 +1,6 @@
 //! Questions to the calculators, put together from Python's values, and their answers as JSON: what the command line prints.
 
+use crate::array::Whole;
 use crate::error::input;
 use crate::words::*;
 use giusto_analysis::admission::{Fit, Grids, Order};
@@ -8,8 +9,10 @@ use giusto_analysis::response::Server;
 use giusto_answers::notation::shares;
 use giusto_answers::path::Comes;
 use giusto_answers::response::{measured, Requests};
-use giusto_answers::{admission, bucket, criticality, interface, map, path, plane, recovery, response, share, slo, vcpus};
 use giusto_answers::Error;
+use giusto_answers::{
+    admission, bucket, criticality, interface, map, path, plane, recovery, response, share, slo, vcpus,
+};
 use giusto_model::{Arrivals, Duration, RecoveryTimes};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -77,19 +80,23 @@ fn named<T: Copy>(what: &str, name: &str, of: &[(&str, T)]) -> PyResult<T> {
 }
 
 fn family(name: &str) -> PyResult<Family> {
-    named("supply", name, &[("general", Family::General), ("aligned", Family::Aligned), ("edp", Family::ExplicitDeadline)])
+    named(
+        "supply",
+        name,
+        &[("general", Family::General), ("aligned", Family::Aligned), ("edp", Family::ExplicitDeadline)],
+    )
 }
 
 fn requests(
     rate: RateWord,
     service: Option<Vec<WeightedTime>>,
-    measured_ns: Option<Vec<u64>>,
+    measured_ns: Option<Whole>,
     batch: Vec<WeightedSize>,
     server: &str,
 ) -> PyResult<Requests> {
     let service = match (service, measured_ns) {
         (Some(service), None) => shares(&service.values()),
-        (None, Some(times)) => measured(times),
+        (None, Some(times)) => measured(times.times().flatten().collect()),
         _ => return Err(input("expected either service times or measured ones")),
     };
     let kinds = [
@@ -246,7 +253,7 @@ impl Question {
     fn response(
         rate: RateWord,
         service: Option<Vec<WeightedTime>>,
-        measured_ns: Option<Vec<u64>>,
+        measured_ns: Option<Whole>,
         batch: Vec<WeightedSize>,
         server: &str,
         budget: Span,
@@ -276,7 +283,7 @@ impl Question {
     fn slo(
         rate: RateWord,
         service: Option<Vec<WeightedTime>>,
-        measured_ns: Option<Vec<u64>>,
+        measured_ns: Option<Whole>,
         batch: Vec<WeightedSize>,
         server: &str,
         objectives: Vec<ObjectiveWord>,
@@ -297,7 +304,7 @@ impl Question {
     fn map(
         rate: RateWord,
         service: Option<Vec<WeightedTime>>,
-        measured_ns: Option<Vec<u64>>,
+        measured_ns: Option<Whole>,
         batch: Vec<WeightedSize>,
         server: &str,
         percentiles: Vec<PercentWord>,
@@ -373,8 +380,8 @@ impl Question {
 
     #[staticmethod]
     #[pyo3(signature = (arrivals_ns, tokens, access))]
-    fn trace(arrivals_ns: Vec<u64>, tokens: Option<RateWord>, access: PercentileWord) -> Question {
-        let arrivals = arrivals_ns.into_iter().map(Duration::from_ns).collect();
+    fn trace(arrivals_ns: Whole, tokens: Option<RateWord>, access: PercentileWord) -> Question {
+        let arrivals = arrivals_ns.times().flatten().map(Duration::from_ns).collect();
         ask(Asked::Trace(bucket::Trace { arrivals, tokens: tokens.map(|it| it.0), access: access.0 }))
     }
 

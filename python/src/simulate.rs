@@ -36,8 +36,7 @@ pub(crate) fn simulate_plan(
     if !(1..=10_000).contains(&seeds) {
         return Err(input("expected 1 to 10,000 seeds"));
     }
-    let compare: Vec<Under> =
-        compare.iter().map(|name| name.parse()).collect::<Result<_, String>>().map_err(input)?;
+    let compare: Vec<Under> = compare.iter().map(|name| name.parse()).collect::<Result<_, String>>().map_err(input)?;
     let execution = execution_ns.map_or(Execution::Worst, |times| Execution::Samples(times.into()));
     let conditions = Conditions { compare, execution, transport: transport_ns, horizon: horizon.0, seed, seeds };
     let plan = Arc::clone(&plan.plan);
@@ -98,8 +97,8 @@ fn play(
         }
     }
     let text = serde_json::to_string(&rows).map_err(Error::running)?;
-    let jobs = recorded.zip(kept).map(|(name, kept)| {
-        (name, JobRecords(Arc::new(kept.jobs)), SliceRecords(Arc::new(kept.slices)))
-    });
+    let jobs = recorded
+        .zip(kept)
+        .map(|(name, kept)| (name, JobRecords(Arc::new(kept.jobs)), SliceRecords(Arc::new(kept.slices))));
     Ok((text, jobs))
 }

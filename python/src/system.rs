@@ -1,5 +1,6 @@
 //! Servers and tasks in virtual time, without a site; under the policy core, Xen's Credit, a fair scheduler or one in Python.
 
+use crate::array::Whole;
 use crate::columns::{JobRecords, SliceRecords};
 use crate::error::{failed, input};
 use crate::pool::order;
@@ -50,14 +51,16 @@ impl SystemData {
         tasks: Option<Vec<TaskWord>>,
         guest: &str,
         execution_percent: Option<u32>,
-        execution_ns: Option<Vec<u64>>,
+        execution_ns: Option<Whole>,
         releases: &str,
     ) -> PyResult<usize> {
         let execution = match (execution_percent, execution_ns) {
             (None, None) => Execution::Worst,
             (Some(percent), None) => Execution::Uniform { percent },
-            (None, Some(times)) => Execution::Samples(times.into()),
-            (Some(_), Some(_)) => return Err(input("execution times are drawn from a range or from samples, not both")),
+            (None, Some(times)) => Execution::Samples(times.times().flatten().collect()),
+            (Some(_), Some(_)) => {
+                return Err(input("execution times are drawn from a range or from samples, not both"))
+            }
         };
         let guest = self::guest(guest)?;
         let sporadic = self::sporadic(releases)?;

@@ -111,7 +111,8 @@ fn optional(part: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
 }
 
 fn task(given: &Bound<'_, PyAny>) -> PyResult<Task> {
-    const EXPECTED: &str = "a task, as a text wcet/period[@deadline][+offset] such as '2ms/7ms@6ms', or as giusto.Task or a tuple \
+    const EXPECTED: &str =
+        "a task, as a text wcet/period[@deadline][+offset] such as '2ms/7ms@6ms', or as giusto.Task or a tuple \
                             (wcet, period[, deadline[, offset[, copies]]])";
     if let Some(text) = text(given)? {
         return text.parse().map_err(input);

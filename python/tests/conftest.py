@@ -1,4 +1,5 @@
 """What all tests share."""
+
 import json
 import os
 import subprocess

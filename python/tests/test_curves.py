@@ -1,9 +1,11 @@
 """Curves are what their definitions say, on a fine grid."""
+
 import random
 from fractions import Fraction
 
-import giusto
 import pytest
+
+import giusto
 from giusto import curves
 
 
@@ -31,8 +33,9 @@ def test_operations(seed):
         t = Fraction(half, 2)
         assert (low(t), high(t), both(t)) == (min(a(t), b(t)), max(a(t), b(t)), a(t) + b(t))
         grid = [Fraction(s, 4) for s in range(2 * half + 1)]
-        assert series(t) == min(min(ends(a, s)) + b(t - s) for s in grid + [t]) or series(t) == min(
-            min([x + b(t - s) for x in ends(a, s)] + [a(s) + x for x in ends(b, t - s)]) for s in grid)
+        assert series(t) == min(min(ends(a, s)) + b(t - s) for s in [*grid, t]) or series(t) == min(
+            min([x + b(t - s) for x in ends(a, s)] + [a(s) + x for x in ends(b, t - s)]) for s in grid
+        )
     if a.rate <= b.rate:
         grid = [Fraction(s, 4) for s in range(160)]
         left = a / b
@@ -61,7 +64,7 @@ def test_supply_and_demand_say_of_a_resource_what_the_analysis_says(seed):
     if not enough:
         point = verdict.shortfall.point
         assert (demand(point.at_ns), supply(point.at_ns)) == (point.demand_ns, point.supply_ns)
-    for at in (verdict.certificate.points if verdict else []):
+    for at in verdict.certificate.points if verdict else []:
         assert supply(at.at_ns) >= at.supply_ns
 
 

@@ -1,13 +1,15 @@
 """Examples in documentation are true."""
+
 import doctest
 import importlib
 import pkgutil
 import re
 from pathlib import Path
 
-import giusto
 import pytest
 from conftest import ROOT
+
+import giusto
 
 NAMES = [name for _, name, _ in pkgutil.walk_packages(giusto.__path__, "giusto.") if not name.endswith("_giusto")]
 

@@ -1,9 +1,11 @@
 """The policy core and the simulator from Python."""
+
 import gc
 
-import giusto
 import numpy
 import pytest
+
+import giusto
 from giusto import policy
 
 

@@ -1,4 +1,5 @@
 """Python stays responsive: Ctrl-C, the GIL, the time of an import."""
+
 import os
 import signal
 import statistics
@@ -7,8 +8,9 @@ import sys
 import threading
 import time
 
-import giusto
 import pytest
+
+import giusto
 
 LONG = """
 import giusto, sys

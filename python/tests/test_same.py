@@ -1,9 +1,11 @@
 """Answers are those of the command line, to the bit, on random questions."""
+
 import random
 
-import giusto
 import pytest
 from conftest import run
+
+import giusto
 from giusto import analyze
 
 ROUNDS = 12
@@ -51,7 +53,18 @@ def test_interfaces(cli, seed):
     if rng.random() < 0.3:
         more["latency"] = "150us"
         words += ["--latency", "150us"]
-    words = ["analyze", "interface", "--scheduler", scheduler, "--supply", supply, "--quantum", "100us", *flags("task", given), *words]
+    words = [
+        "analyze",
+        "interface",
+        "--scheduler",
+        scheduler,
+        "--supply",
+        supply,
+        "--quantum",
+        "100us",
+        *flags("task", given),
+        *words,
+    ]
     same(cli, words, lambda: analyze.interface(given, scheduler, supply=supply, quantum="100us", **more))
 
 
@@ -82,8 +95,10 @@ def test_virtual_cpus_admission_and_criticality(cli, seed):
     words = ["analyze", "admission", "--scheduler", order, *flags("server", servers)]
     same(cli, words, lambda: analyze.admission(servers, order))
     same(cli, [*words, "--cores", "2", "--fit", "best"], lambda: analyze.admission(servers, order, cores=2, fit="best"))
-    vms = [rng.choice([f"hi:{a}ms:{a + b}ms/50ms", f"lo:{a + b}ms/40ms"]) for a, b in
-           [(rng.randint(1, 9), rng.randint(0, 9)) for _ in range(rng.randint(1, 4))]]
+    vms = [
+        rng.choice([f"hi:{a}ms:{a + b}ms/50ms", f"lo:{a + b}ms/40ms"])
+        for a, b in [(rng.randint(1, 9), rng.randint(0, 9)) for _ in range(rng.randint(1, 4))]
+    ]
     same(cli, ["analyze", "criticality", *flags("vm", vms)], lambda: analyze.criticality(vms))
     same(cli, ["analyze", "criticality", *flags("vm", vms), "--cores", "2"], lambda: analyze.criticality(vms, cores=2))
 
@@ -95,11 +110,34 @@ def test_requests_at_random(cli, seed):
     budget, server = f"{rng.randint(2, 10) * period // 10}ms", rng.choice(["deferrable", "periodic", "constant_bandwidth"])
     service = rng.choice([["5ms"], ["4ms:75%", "8ms"], ["2ms", "10ms:1/8"]])
     words = ["--rate", rate, *flags("service", service), "--server", server]
-    asked = ["analyze", "response", *words, "--budget", budget, "--period", f"{period}ms", "--at", "20ms", "--percentile", "99", "--slots", "40"]
-    same(cli, asked, lambda: analyze.response(rate, service, budget=budget, period=f"{period}ms", at="20ms", percentile=99,
-                                              server=server, slots=40))
+    asked = [
+        "analyze",
+        "response",
+        *words,
+        "--budget",
+        budget,
+        "--period",
+        f"{period}ms",
+        "--at",
+        "20ms",
+        "--percentile",
+        "99",
+        "--slots",
+        "40",
+    ]
+    same(
+        cli,
+        asked,
+        lambda: analyze.response(
+            rate, service, budget=budget, period=f"{period}ms", at="20ms", percentile=99, server=server, slots=40
+        ),
+    )
     asked = ["analyze", "slo", *words, "--objective", "p90=60ms", "--period", f"{period}ms", "--quantum", "500us"]
-    same(cli, asked, lambda: analyze.slo(rate, service, objective=(90, "60ms"), period=f"{period}ms", quantum="500us", server=server))
+    same(
+        cli,
+        asked,
+        lambda: analyze.slo(rate, service, objective=(90, "60ms"), period=f"{period}ms", quantum="500us", server=server),
+    )
 
 
 def test_the_limit_and_a_map(cli):
@@ -117,10 +155,15 @@ def test_messages(cli, seed):
     words = ["analyze", "bucket", "--rate", rate, "--tokens", tokens, "--split", split, "--percentile", "99"]
     same(cli, [*words, "--depth", depth], lambda: analyze.bucket(rate, tokens=tokens, depth=depth, split=split, percentile=99))
     same(cli, words, lambda: analyze.bucket(rate, tokens=tokens, split=split, percentile=99))
-    stages = [rng.choice(["2ms/4ms:1ms", "periodic:2ms/4ms:1ms*75%,2ms", "core:1ms", "bound:300us", "bucket:300/s*4"]) for _ in range(3)]
+    stages = [
+        rng.choice(["2ms/4ms:1ms", "periodic:2ms/4ms:1ms*75%,2ms", "core:1ms", "bound:300us", "bucket:300/s*4"]) for _ in range(3)
+    ]
     words = ["analyze", "path", *flags("stage", stages)]
-    same(cli, [*words, "--rate", "50/s", "--also", "1=20/s:1ms", "--at", "80ms", "--percentile", "99.9"],
-         lambda: analyze.path(stages, rate="50/s", also=["1=20/s:1ms"], at="80ms", percentile=99.9))
+    same(
+        cli,
+        [*words, "--rate", "50/s", "--also", "1=20/s:1ms", "--at", "80ms", "--percentile", "99.9"],
+        lambda: analyze.path(stages, rate="50/s", also=["1=20/s:1ms"], at="80ms", percentile=99.9),
+    )
     same(cli, [*words, "--period", "20ms", "--jitter", "3ms"], lambda: analyze.path(stages, period="20ms", jitter="3ms"))
     servers, epochs = rng.randint(2, 9), rng.choice(["strict", "reserve", "overlap"])
     words = ["analyze", "recovery", "--servers", servers, "--epochs", epochs, "--delay", "2ms"]
@@ -135,8 +178,12 @@ def test_times_in_ns_are_times_in_words():
 
 def test_many_questions_have_the_answers_of_each(cli):
     seen = []
-    found = analyze.each(analyze.interface, {"period": ["1ms", "2ms", "3ms", "9ms"], "scheduler": ["rm", "edf"]},
-                         tasks=["2ms/7ms", "3ms/9ms", "2ms/11ms"], progress=lambda done, total: seen.append((done, total)))
+    found = analyze.each(
+        analyze.interface,
+        {"period": ["1ms", "2ms", "3ms", "9ms"], "scheduler": ["rm", "edf"]},
+        tasks=["2ms/7ms", "3ms/9ms", "2ms/11ms"],
+        progress=lambda done, total: seen.append((done, total)),
+    )
     assert found.shape == (4, 2) and seen[-1] == (8, 8)
     for point, answer in zip(found.points(), found):
         try:

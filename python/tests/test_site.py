@@ -1,11 +1,13 @@
 """Sites, plans and simulations are those of the command line; what is refused says where and why."""
+
 import json
 import pickle
 
-import giusto
 import numpy
 import pytest
 from conftest import ROOT, run
+
+import giusto
 
 SITES = ["sites/walk.yaml", "sites/first.yaml", "sites/latency.yaml", "sites/path.yaml", "sites/search.yaml"]
 THERE = [site for site in SITES if (ROOT / site).exists()]
@@ -62,12 +64,24 @@ def test_a_simulation_is_that_of_the_command_line(name, monkeypatch, tmp_path):
 
 def test_a_site_of_keywords_is_the_site_of_its_text():
     text = giusto.Site.from_text(TIGHT.replace("9ms", "5ms"))
-    words = giusto.Site(hosts={"edge-1": {"cores": 0}}, services={
-        "control": {"start": "control", "promise": {"supply": "5ms/10ms"}},
-        "other": {"start": "other", "promise": {"supply": "4ms/10ms"}}})
+    words = giusto.Site(
+        hosts={"edge-1": {"cores": 0}},
+        services={
+            "control": {"start": "control", "promise": {"supply": "5ms/10ms"}},
+            "other": {"start": "other", "promise": {"supply": "4ms/10ms"}},
+        },
+    )
     assert giusto.plan(text, machine="typical").services == giusto.plan(words, machine="typical").services
-    assert giusto.Site.from_dict(json.loads(json.dumps({"hosts": {"edge-1": {"cores": 0}}, "services": {
-        "other": {"start": ["other", "-x"], "promise": "leftovers", "at-least": "10%"}}}))).services == ["other"]
+    assert giusto.Site.from_dict(
+        json.loads(
+            json.dumps(
+                {
+                    "hosts": {"edge-1": {"cores": 0}},
+                    "services": {"other": {"start": ["other", "-x"], "promise": "leftovers", "at-least": "10%"}},
+                }
+            )
+        )
+    ).services == ["other"]
 
 
 def test_a_refusal_has_a_witness_and_what_would_fit_with_its_place():
@@ -90,18 +104,21 @@ def test_an_error_in_a_site_has_line_and_column():
     assert caught.value.line and "promis" in caught.value.args[0]
 
 
-@pytest.mark.parametrize("call", [
-    lambda: giusto.analyze.interface(["2ms/7ms"], "lottery"),
-    lambda: giusto.analyze.interface(["2ms"], "rm"),
-    lambda: giusto.analyze.interface(["2/7"], "rm"),
-    lambda: giusto.analyze.interface([(0, 5)], "rm"),
-    lambda: giusto.analyze.interface(["2ms/7ms"], "rm", period=0),
-    lambda: giusto.analyze.interface(["2ms/7ms"], "rm", period=1.5),
-    lambda: giusto.analyze.interface(["2ms/7ms"], "rm", period=True),
-    lambda: giusto.analyze.response("40/s", "5ms", budget="5ms", period="0ms"),
-    lambda: giusto.analyze.path([], rate="50/s"),
-    lambda: giusto.analyze.recovery(1),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: giusto.analyze.interface(["2ms/7ms"], "lottery"),
+        lambda: giusto.analyze.interface(["2ms"], "rm"),
+        lambda: giusto.analyze.interface(["2/7"], "rm"),
+        lambda: giusto.analyze.interface([(0, 5)], "rm"),
+        lambda: giusto.analyze.interface(["2ms/7ms"], "rm", period=0),
+        lambda: giusto.analyze.interface(["2ms/7ms"], "rm", period=1.5),
+        lambda: giusto.analyze.interface(["2ms/7ms"], "rm", period=True),
+        lambda: giusto.analyze.response("40/s", "5ms", budget="5ms", period="0ms"),
+        lambda: giusto.analyze.path([], rate="50/s"),
+        lambda: giusto.analyze.recovery(1),
+    ],
+)
 def test_what_makes_no_sense_is_refused_in_a_sentence(call):
     with pytest.raises(giusto.InputError) as caught:
         call()
@@ -120,5 +137,5 @@ def test_answers_can_be_kept():
     again = pickle.loads(pickle.dumps(found))
     assert again == found and again.bandwidth == found.bandwidth and "bandwidth" in dir(again)
     with pytest.raises(AttributeError):
-        found.bandwith  # noqa: B018
+        found.bandwith
     assert "budget_ns" in found._repr_html_() and "Interface(" in repr(found)

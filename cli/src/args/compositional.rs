@@ -2,10 +2,10 @@
 
 use super::values::{part, span};
 use clap::{Args, ValueEnum};
-use giusto_answers::notation::{resource, server};
-use giusto_answers::vcpus::GLOBAL_EDF;
 use giusto_analysis::admission::{Fit, Order};
 use giusto_analysis::interface::{Resource, Scheduler};
+use giusto_answers::notation::{resource, server};
+use giusto_answers::vcpus::GLOBAL_EDF;
 use giusto_model::{Bandwidth, Duration, Server, Task};
 use giusto_site::carts::Unit;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
 """One question, or one that :func:`giusto.analyze.each` collects."""
+
 from __future__ import annotations
 
 from contextvars import ContextVar

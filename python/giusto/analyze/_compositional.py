@@ -1,4 +1,5 @@
 """Compositional analysis: interfaces of task sets, and which servers share a core (Lee11, Abe22)."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -177,9 +178,7 @@ def interface(
     >>> found.utilization
     Fraction(143, 280)
     """
-    question = Question.interface(
-        tasks, scheduler, supply, quantum, period, deadline, overhead, latency, sensitivity, most
-    )
+    question = Question.interface(tasks, scheduler, supply, quantum, period, deadline, overhead, latency, sensitivity, most)
     return ask(question, Interface)
 
 
@@ -237,7 +236,7 @@ def plane(
 
     >>> found = plane(["2ms/7ms", "1ms/8ms"], "rm", period="3ms")
     >>> found.server.budget_ns
-    1667000
+    1887000
     """
     return ask(Question.plane(tasks, scheduler, start, period, quantum), Plane)
 

@@ -1,4 +1,5 @@
 """High and low criticality on few cores [Asy20]."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -65,8 +66,8 @@ class Criticality(Answer):
 def criticality(vms: Sequence[str], *, capacity: Share = "100%", cores: Optional[int] = None) -> Criticality:
     """Whether virtual CPUs of high and low criticality go together on a core, or find ``cores`` [Asy20; EDF-VD].
 
-    ``"hi:5ms:25ms/100ms"`` has a usual and a worst budget, ``"lo:25ms/100ms"`` one. With ``cores`` they are placed first-fit in their
-    order, and best-fit and worst-fit are told for comparison. ``capacity``: most of a core that all on it may take.
+    ``"hi:5ms:25ms/100ms"`` has a usual and a worst budget, ``"lo:25ms/100ms"`` one. With ``cores`` they are placed first-fit in
+    their order, and best-fit and worst-fit are told for comparison. ``capacity``: most of a core that all on it may take.
 
     >>> found = criticality(["hi:5ms:25ms/100ms", "lo:25ms/100ms"])
     >>> bool(found), found.test

@@ -1,4 +1,5 @@
 """One calculator, many questions, on all processors."""
+
 from __future__ import annotations
 
 import itertools
@@ -25,7 +26,9 @@ class Sweep(Sequence[Optional[Answer]]):
     ``errors`` has the exception of each combination without an answer, by its place.
     """
 
-    def __init__(self, axes: Mapping[str, List[Any]], zipped: bool, found: List[Optional[Answer]], errors: Dict[int, Error]) -> None:
+    def __init__(
+        self, axes: Mapping[str, List[Any]], zipped: bool, found: List[Optional[Answer]], errors: Dict[int, Error]
+    ) -> None:
         self.axes = dict(axes)
         self.errors = errors
         self._zipped = zipped
@@ -52,7 +55,10 @@ class Sweep(Sequence[Optional[Answer]]):
 
     def values(self, of: Union[str, Callable[[Any], Any]]) -> List[Any]:
         """An attribute of each answer, by its name or by a function of the answer; ``None`` where there is no answer."""
-        look = (lambda answer: getattr(answer, of)) if isinstance(of, str) else of
+
+        def look(answer: Any) -> Any:
+            return getattr(answer, of) if isinstance(of, str) else of(answer)
+
         return [None if answer is None else look(answer) for answer in self._found]
 
     def array(self, of: Union[str, Callable[[Any], Any]]) -> "numpy.ndarray[Any, Any]":
@@ -101,7 +107,7 @@ def each(
     >>> import giusto.analyze as analyze
     >>> found = each(analyze.interface, {"period": ["3ms", "4ms"], "scheduler": ["rm", "edf"]}, tasks=["2ms/7ms", "1ms/8ms"])
     >>> found.shape, found.values("budget_ns")
-    ((2, 2), [2000000, 2000000, 2000000, 2000000])
+    ((2, 2), [1700000, 1500000, 2700000, 2400000])
     """
     axes = {name: list(values) for name, values in over.items()}
     if zipped and len({len(values) for values in axes.values()}) > 1:

@@ -1,4 +1,5 @@
 """Messages: token buckets, paths over several stages, and the recovery of an ensemble [LiC20, LiH21]."""
+
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Union
@@ -126,18 +127,16 @@ def path(
 
     A stage is ``"[KIND:]BUDGET/PERIOD:SERVICE"`` with KIND deferrable, periodic or company, ``"core:SERVICE"``,
     ``"bucket:RATE*DEPTH"``, ``"bound:TIME"`` or ``"measured:TIMES"``. Messages come at random (``rate``) or keep to a bucket
-    (``rate`` and ``burst``) or a ``period`` with ``jitter``, at least ``distance`` apart: then the bound is for every one. ``also``:
-    others at a stage, such as ``"2=100/s:1ms"``. Asked for are ``percentile`` s (99 where nothing is) and how many are within
-    ``at``.
+    (``rate`` and ``burst``) or a ``period`` with ``jitter``, at least ``distance`` apart: then the bound is for every one.
+    ``also``: others at a stage, such as ``"2=100/s:1ms"``. Asked for are ``percentile`` s (99 where nothing is) and how many
+    are within ``at``.
 
     >>> path(["2ms/4ms:1ms", "core:1ms"], rate="50/s").percentiles[0].beyond <= 0.01
     True
     >>> path(["2ms/4ms:1ms", "core:1ms"], period="10ms").every.within_ns
-    5000000
+    4000000
     """
-    question = Question.path(
-        rate, burst, period, jitter, distance, list(stages), list(also), some(percentile), some(at)
-    )
+    question = Question.path(rate, burst, period, jitter, distance, list(stages), list(also), some(percentile), some(at))
     return ask(question, Path)
 
 
@@ -158,7 +157,7 @@ def bucket(
 
     >>> found = bucket("10000/s", tokens="11000/s", depth=26)
     >>> round(found.waits[0].delayed, 4)
-    0.0064
+    0.0086
     """
     return ask(Question.bucket(rate, batch, tokens, depth, access, split, some(percentile)), Bucket)
 
@@ -187,10 +186,10 @@ def recovery(
 ) -> Recovery:
     """How long an ensemble of so many servers is without a leader at most [LiH21, eq. 5.1–5.8].
 
-    ``epochs``: how they reach the disk, ``"strict"``, ``"reserve"`` or ``"overlap"``. ``wait``: w, how long an election waits for votes.
-    ``leave``: s_e, from a broken connection to the first vote; ``jitter``: j, how far apart servers notice a dead leader; ``delay``:
-    d, of a message; ``message``: h, to handle a vote; ``recover``: s_r, of the recovery; ``learner``: h_r, of it for each server
-    left; ``write``: b, a forced write of an epoch.
+    ``epochs``: how they reach the disk, ``"strict"``, ``"reserve"`` or ``"overlap"``. ``wait``: w, how long an election waits
+    for votes. ``leave``: s_e, from a broken connection to the first vote; ``jitter``: j, how far apart servers notice a dead
+    leader; ``delay``: d, of a message; ``message``: h, to handle a vote; ``recover``: s_r, of the recovery; ``learner``: h_r,
+    of it for each server left; ``write``: b, a forced write of an epoch.
 
     >>> recovery(5).bound.total_ns < recovery(7).bound.total_ns
     True

@@ -1,4 +1,5 @@
 """Requests at random on shares of a core [LiH21, chapter 4]."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -116,20 +117,18 @@ def response(
 
     Requests come at ``rate`` (Poisson, such as ``"40/s"``), in batches of ``batch``, and take ``service``: a time, or a list of
     times with their shares such as ``["40ms:75%", "10ms"]``; or one of ``measured_ns`` each. ``server`` is ``"deferrable"``,
-    ``"periodic"`` or ``"constant_bandwidth"``; a budget of the whole period is a whole core. Asked for are the shares ``at`` some
-    times and ``percentile`` s (50, 90, 99 and 99.9 where nothing is asked for). ``slots``: the paper's model on one grid, its bias
-    included, instead of the limit. A chain that is not solved within 2 s (``most``/2) is simulated.
+    ``"periodic"`` or ``"constant_bandwidth"``; a budget of the whole period is a whole core. Asked for are the shares ``at``
+    some times and ``percentile`` s (50, 90, 99 and 99.9 where nothing is asked for). ``slots``: the paper's model on one grid,
+    its bias included, instead of the limit. A chain that is not solved within 2 s (``most``/2) is simulated.
 
     Raises :class:`giusto.DoesNotFit` where more is asked for than given.
 
     >>> found = response("0.004/ms", "100ms", budget="120ms", period="200ms", percentile=99)
     >>> found.percentiles[0].ns // 1_000_000
-    2093
+    1039
     """
-    service, measured, batch = _requests(service, measured_ns, batch)
-    question = Question.response(
-        rate, service, measured, batch, server, budget, period, some(at), some(percentile), slots, most
-    )
+    times, measured, sizes = _requests(service, measured_ns, batch)
+    question = Question.response(rate, times, measured, sizes, server, budget, period, some(at), some(percentile), slots, most)
     return ask(question, Response)
 
 
@@ -146,16 +145,16 @@ def slo(
 ) -> Slo:
     """The cheapest servers with which all objectives are kept [LiH21, § 4.4].
 
-    An objective is ``"p90=30ms"`` or ``(90, "30ms")``; several in a list. Periods to look at: from a quarter of the mean service time
-    to 16 times it where none is given. Budgets are multiples of ``quantum``.
+    An objective is ``"p90=30ms"`` or ``(90, "30ms")``; several in a list. Periods to look at: from a quarter of the mean
+    service time to 16 times it where none is given. Budgets are multiples of ``quantum``.
 
     Raises :class:`giusto.DoesNotFit` where even a whole core does not keep them.
 
     >>> slo("40/s", "5ms", objective="p90=30ms", period="10ms").choices[0].budget_ns
-    4132000
+    3751000
     """
-    service, measured, batch = _requests(service, measured_ns, batch)
-    question = Question.slo(rate, service, measured, batch, server, some(objective), some(period), quantum)
+    times, measured, sizes = _requests(service, measured_ns, batch)
+    question = Question.slo(rate, times, measured, sizes, server, some(objective), some(period), quantum)
     return ask(question, Slo)
 
 
@@ -180,6 +179,6 @@ def map(
     >>> len(found.cells)
     9
     """
-    service, measured, batch = _requests(service, measured_ns, batch)
-    question = Question.map(rate, service, measured, batch, server, some(percentile), bandwidth, period, steps)
+    times, measured, sizes = _requests(service, measured_ns, batch)
+    question = Question.map(rate, times, measured, sizes, server, some(percentile), bandwidth, period, steps)
     return ask(question, Map)

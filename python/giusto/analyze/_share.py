@@ -1,4 +1,5 @@
 """Shares of a core that are as good as the whole [LiH21, chapter 3]."""
+
 from __future__ import annotations
 
 from fractions import Fraction

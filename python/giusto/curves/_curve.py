@@ -1,4 +1,5 @@
 """Curves in pieces."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -16,12 +17,12 @@ Value = Union[int, str, Fraction]
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
 
 
-def ns(time: Time) -> Fraction:
+def ns(time: Union[Time, Fraction]) -> Fraction:
     """A time in ns, exactly."""
     if not isinstance(time, str):
         return Fraction(time)
     number = time.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = _UNITS.get(time[len(number):].strip())
+    unit = _UNITS.get(time[len(number) :].strip())
     if unit is None or not number:
         raise InputError(f"{time!r} is not a time; expected a number and one of {', '.join(_UNITS)}, such as '2ms'")
     return Fraction(number) * unit
@@ -48,10 +49,11 @@ class Curve:
         if not points or starts[0] != 0 or any(b <= a for a, b in zip(starts, starts[1:])):
             raise InputError("a curve has pieces that begin at 0 and at later and later times")
         ends: List[Optional[Fraction]] = [*starts[1:], None]
-        self.pieces: Tuple[Piece, ...] = tuple(joined(
-            Piece(start, end, Fraction(value), Fraction(slope))
-            for start, end, (_, value, slope) in zip(starts, ends, points)
-        ))
+        self.pieces: Tuple[Piece, ...] = tuple(
+            joined(
+                Piece(start, end, Fraction(value), Fraction(slope)) for start, end, (_, value, slope) in zip(starts, ends, points)
+            )
+        )
 
     @classmethod
     def _of(cls, pieces: Sequence[Piece]) -> Curve:
@@ -127,11 +129,13 @@ class Curve:
         by = ns(delay)
         if by == 0:
             return self
-        return Curve._of([Piece(Fraction(0), by, Fraction(0), Fraction(0)), *(piece.moved(by, Fraction(0)) for piece in self.pieces)])
+        return Curve._of(
+            [Piece(Fraction(0), by, Fraction(0), Fraction(0)), *(piece.moved(by, Fraction(0)) for piece in self.pieces)]
+        )
 
     def __matmul__(self, other: Curve) -> Curve:
-        """Min-plus convolution: inf over s in [0, t] of self(s) + other(t - s). Two servers one after the other. O(n² m²) for n and m
-        pieces. Where a curve jumps, the value before the jump counts, too."""
+        """Min-plus convolution: inf over s in [0, t] of self(s) + other(t - s). Two servers one after the other. O(n² m²) for n
+        and m pieces. Where a curve jumps, the value before the jump counts, too."""
         pieces = [piece for a in self.pieces for b in other.pieces for piece in convolved(a, b)]
         return Curve._of(lowest(pieces))
 
@@ -141,8 +145,11 @@ class Curve:
         :class:`giusto.DoesNotFit` where it grows without bound.
         """
         if self.rate > other.rate:
-            raise DoesNotFit(f"{float(self.rate):g} in a ns come and {float(other.rate):g} are served: the backlog grows for ever")
-        # For a fixed s it is self, s earlier, less a number: a line in pieces. The supremum is at an end of a piece of one of them.
+            raise DoesNotFit(
+                f"{float(self.rate):g} in a ns come and {float(other.rate):g} are served: the backlog grows for ever"
+            )
+        # For a fixed s it is self, s earlier, less a number: a line in pieces. The supremum is at an end of a piece of one of
+        # them.
         lines: List[Piece] = []
         for a in self.pieces:
             for b in other.pieces:
@@ -154,25 +161,27 @@ class Curve:
         if self.rate > served.rate:
             raise DoesNotFit("more comes than is served: the backlog grows for ever")
         ends = {piece.start for piece in (*self.pieces, *served.pieces)}
-        differences = [self(t) - served(t) for t in ends]
+        differences: List[Fraction] = [self(t) - served(t) for t in ends]
         # Just before a jump of the service.
         differences += [self._before(t) - served._before(t) for t in ends if t > 0]
-        return max(Fraction(0), *differences)
+        return max([Fraction(0), *differences])
 
     def _before(self, t: Fraction) -> Fraction:
-        piece = next(piece for piece in reversed(self.pieces) if piece.start < t)
-        return piece.at(t)
+        before = [piece for piece in self.pieces if piece.start < t]
+        return before[-1].at(t)
 
     def delay(self, served: Curve) -> Fraction:
         """The longest wait in ns, first come, first served: the greatest horizontal distance to a service curve.
 
         :class:`giusto.DoesNotFit` where it grows without bound.
         """
-        if self.rate > served.rate or self.rate == 0 == served.rate and self.pieces[-1].value > served.pieces[-1].value:
+        if self.rate > served.rate or (self.rate == 0 == served.rate and self.pieces[-1].value > served.pieces[-1].value):
             raise DoesNotFit("more comes than is served: the delay grows for ever")
         # At a turn of the arrivals, or where their value is one at which the service turns.
         times = {piece.start for piece in self.pieces}
-        levels = {piece.value for piece in served.pieces} | {served._before(piece.start) for piece in served.pieces if piece.start > 0}
+        levels = {piece.value for piece in served.pieces} | {
+            served._before(piece.start) for piece in served.pieces if piece.start > 0
+        }
         times |= {found for level in levels if (found := self.inverse(level)) is not None}
         waits = []
         for t in times:
@@ -273,7 +282,8 @@ def service(rate: Value, latency: Time = 0) -> Curve:
 
 
 def periodic(period: Time, jitter: Time = 0, *, size: Value = 1, steps: int = 16) -> Curve:
-    """Arrivals of ``size`` in each ``period``, each at most ``jitter`` late: the first ``steps`` exactly, then the line above them.
+    """Arrivals of ``size`` in each ``period``, each at most ``jitter`` late: the first ``steps`` exactly, then the line above
+    them.
 
     >>> periodic("10ms")(0), periodic("10ms")("10ms"), periodic("10ms", "4ms")("6ms")
     (Fraction(1, 1), Fraction(2, 1), Fraction(2, 1))

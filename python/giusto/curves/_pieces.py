@@ -1,4 +1,5 @@
 """Pieces of curves, and the lowest of them: exact, on fractions."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -8,8 +9,8 @@ Number = Fraction
 
 
 class Piece(NamedTuple):
-    """On [start, end) the value rises from ``value`` by ``slope``; ``end`` of ``None``: for ever. At ``start`` itself the value is that
-    of the piece (curves are continuous from the right)."""
+    """On [start, end) the value rises from ``value`` by ``slope``; ``end`` of ``None``: for ever. At ``start`` itself the value
+    is that of the piece (curves are continuous from the right)."""
 
     start: Number
     end: Optional[Number]
@@ -36,7 +37,8 @@ def lowest(pieces: Sequence[Piece], sign: int = 1) -> List[Piece]:
     """The least of all pieces at each time that one covers (with ``sign`` -1 the greatest). O(n² log n)."""
     found: List[Piece] = []
     for start, end in cut(pieces, ()):
-        here = [piece for piece in pieces if piece.start <= start and (piece.end is None or end is not None and piece.end >= end)]
+        last = start if end is None else end
+        here = [piece for piece in pieces if piece.start <= start and (piece.end is None or last <= piece.end != start)]
         found.extend(_within(here, start, end, sign))
     return joined(found)
 
@@ -53,7 +55,7 @@ def _within(lines: Sequence[Piece], start: Number, end: Optional[Number], sign: 
             if sign * line.slope < sign * best.slope
         ]
         until = min(crossings, default=None)
-        if until is None or end is not None and until >= end:
+        if until is None or (end is not None and until >= end):
             until = end
         found.append(Piece(at, until, best.at(at), best.slope))
         if until is None:
@@ -67,7 +69,12 @@ def joined(pieces: Iterable[Piece]) -> List[Piece]:
     found: List[Piece] = []
     for piece in pieces:
         before = found[-1] if found else None
-        if before is not None and before.end == piece.start and before.slope == piece.slope and before.at(piece.start) == piece.value:
+        if (
+            before is not None
+            and before.end == piece.start
+            and before.slope == piece.slope
+            and before.at(piece.start) == piece.value
+        ):
             found[-1] = before._replace(end=piece.end)
         else:
             found.append(piece)

@@ -1,4 +1,5 @@
 """Supply and demand of tasks, exact steps and slopes, in ns of work [Lee11, § II-A, eq. 1; Abe22]."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -67,8 +68,8 @@ def rbf(tasks: Tasks, until: Time) -> Curve:
 
 
 def sbf(budget: Time, period: Time, until: Time, *, deadline: Optional[Time] = None) -> Curve:
-    """The least that a budget in every period supplies in a window [Lee11, eq. 1]; with a ``deadline`` the explicit deadline periodic
-    resource. Exact up to ``until``, below it from then on.
+    """The least that a budget in every period supplies in a window [Lee11, eq. 1]; with a ``deadline`` the explicit deadline
+    periodic resource. Exact up to ``until``, below it from then on.
 
     >>> supply = sbf("2ms", "3ms", "60ms")
     >>> supply("2ms"), supply("4ms"), supply("5ms")

@@ -1,6 +1,7 @@
 """Figures with Matplotlib: schedules, distributions, planes, supply and demand, heat maps. Print-ready, in colours that the
 colour-blind tell apart. Every function draws into ``ax`` (a new figure when ``None``) and returns it.
 """
+
 from ._distributions import cdf, heatmap
 from ._schedules import gantt
 from ._style import COLOURS, style

@@ -1,4 +1,5 @@
 """Distributions of response times, and percentiles over shares of a core."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
@@ -20,7 +21,8 @@ def cdf(
     interval: bool = True,
     ax: Optional[Axes] = None,
 ) -> Axes:
-    """Distribution functions: of jobs that were simulated, of response times in ns, or of an analysis that was asked for ``at`` times.
+    """Distribution functions: of jobs that were simulated, of response times in ns, or of an analysis that was asked for ``at``
+    times.
 
     Several by name in a dictionary. ``tail`` draws what is above each time instead, on a logarithmic scale. ``interval``: around
     measured or simulated ones the 95 % band of Dvoretzky, Kiefer and Wolfowitz, which holds for independent samples.
@@ -43,8 +45,15 @@ def cdf(
         ax.plot(at, drawn, drawstyle="steps-post" if count else "default", label=name or None, **look(nth))
         if interval and count > 1:
             off = numpy.sqrt(numpy.log(2 / 0.05) / (2 * count))
-            ax.fill_between(at, numpy.clip(drawn - off, 0, 1), numpy.clip(drawn + off, 0, 1), step="post", alpha=0.15,
-                            color=look(nth)["color"], linewidth=0)
+            ax.fill_between(
+                at,
+                numpy.clip(drawn - off, 0, 1),
+                numpy.clip(drawn + off, 0, 1),
+                step="post",
+                alpha=0.15,
+                color=look(nth)["color"],
+                linewidth=0,
+            )
     ax.set(xlabel=f"response time ({word})", ylabel="share of jobs above" if tail else "share of jobs within")
     if tail:
         ax.set_yscale("log")
@@ -56,8 +65,8 @@ def cdf(
 
 
 def heatmap(found: Map, *, percentile: int = 0, most: float = 6.0, ax: Optional[Axes] = None) -> Axes:
-    """A map of :func:`giusto.analyze.map`: a percentile (its place in the map) over bandwidths and server periods, cut off at ``most``
-    times what a whole core has; empty where there is no answer."""
+    """A map of :func:`giusto.analyze.map`: a percentile (its place in the map) over bandwidths and server periods, cut off at
+    ``most`` times what a whole core has; empty where there is no answer."""
     import numpy
 
     periods = sorted({cell.period_ns for cell in found.cells})
@@ -69,8 +78,9 @@ def heatmap(found: Map, *, percentile: int = 0, most: float = 6.0, ax: Optional[
     values = numpy.minimum(values.reshape(len(periods), width), most * whole) / size
     ax = axes(ax)
     length, name = unit(max(periods))
-    mesh = ax.pcolormesh([100 * share for share in shares], [period / length for period in periods], values,
-                         shading="nearest", cmap="cividis_r")
+    mesh = ax.pcolormesh(
+        [100 * share for share in shares], [period / length for period in periods], values, shading="nearest", cmap="cividis_r"
+    )
     ax.set(xlabel="bandwidth (% of a core)", ylabel=f"server period ({name})", yscale="log")
     ax.grid(visible=False)
     bar = ax.get_figure().colorbar(mesh, ax=ax)  # type: ignore[union-attr]

@@ -1,4 +1,5 @@
 """Schedules as Gantt charts."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional, Sequence
@@ -24,8 +25,8 @@ def gantt(
     deadlines: Optional[Sequence[Time]] = None,
     ax: Optional[Axes] = None,
 ) -> Axes:
-    """The schedule of a simulation that kept its ``slices``: a row for each task of each server, a bar for each stretch of processor
-    time, a mark up where a job came, and one down at its deadline where relative ``deadlines`` are given by task.
+    """The schedule of a simulation that kept its ``slices``: a row for each task of each server, a bar for each stretch of
+    processor time, a mark up where a job came, and one down at its deadline where relative ``deadlines`` are given by task.
     """
     import numpy
 

@@ -1,4 +1,5 @@
 """Colours and axes."""
+
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
@@ -14,8 +15,17 @@ DASHES: List[Any] = ["-", "--", "-.", ":", (0, (3, 1, 1, 1)), (0, (5, 1)), (0, (
 """Lines differ in their dashes, too, for print without colour."""
 
 _RC = {
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3, "grid.linewidth": 0.5,
-    "font.size": 9, "legend.frameon": False, "figure.dpi": 110, "savefig.bbox": "tight", "pdf.fonttype": 42, "svg.fonttype": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "font.size": 9,
+    "legend.frameon": False,
+    "figure.dpi": 110,
+    "savefig.bbox": "tight",
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
     "figure.constrained_layout.use": True,
 }
 

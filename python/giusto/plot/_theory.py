@@ -1,4 +1,5 @@
 """Curves, and what is enough for tasks."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
@@ -22,7 +23,9 @@ def curves(
     ax: Optional[Axes] = None,
 ) -> Axes:
     """Curves up to a length of the window, several by name in a dictionary; values are divided by ``value_in``."""
-    named: Mapping[str, Curve] = of if isinstance(of, Mapping) else {"" if nth == 0 else f"{nth + 1}": c for nth, c in enumerate(of)}
+    named: Mapping[str, Curve] = (
+        of if isinstance(of, Mapping) else {"" if nth == 0 else f"{nth + 1}": c for nth, c in enumerate(of)}
+    )
     ax = axes(ax)
     end = float(ns(until))
     size, word = unit(end)
@@ -34,7 +37,10 @@ def curves(
                 break
             stop = end if piece.end is None else min(float(piece.end), end)
             at += [float(piece.start) / size, stop / size]
-            values += [float(piece.value) / value_in, (float(piece.value) + float(piece.slope) * (stop - float(piece.start))) / value_in]
+            values += [
+                float(piece.value) / value_in,
+                (float(piece.value) + float(piece.slope) * (stop - float(piece.start))) / value_in,
+            ]
         ax.plot(at, values, label=name or None, **look(nth))
     ax.set(xlabel=f"length of the window ({word})", ylabel=ylabel, xlim=(0, end / size))
     ax.set_ylim(bottom=0)
@@ -46,7 +52,8 @@ def curves(
 def supply_and_demand(
     tasks: Tasks, budget: Time, period: Time, *, until: Optional[Time] = None, requests: bool = False, ax: Optional[Axes] = None
 ) -> Axes:
-    """The demand of tasks under EDF (``requests``: what a synchronous release brings) and the supply of a budget in every period."""
+    """The demand of tasks under EDF (``requests``: what a synchronous release brings) and the supply of a budget in every
+    period."""
     end = until if until is not None else int(6 * ns(period))
     demand = (rbf if requests else dbf)(tasks, end)
     size, word = unit(float(ns(end)))
@@ -69,7 +76,9 @@ def plane(found: Plane, *, ax: Optional[Axes] = None, **more: Any) -> Axes:
     ax.fill_between(at, 0, [delay / size for delay in delays], color=COLOURS[0], alpha=0.15, linewidth=0)
     if found.server is not None:
         ax.plot([float(found.server.bandwidth)], [found.server.delay_ns / size], "o", color=COLOURS[1], clip_on=False)
-        ax.annotate("server", (float(found.server.bandwidth), found.server.delay_ns / size), xytext=(6, 6), textcoords="offset points")
+        ax.annotate(
+            "server", (float(found.server.bandwidth), found.server.delay_ns / size), xytext=(6, 6), textcoords="offset points"
+        )
     ax.set(xlabel="bandwidth α (share of a core)", ylabel=f"delay Δ ({word})")
     ax.set_ylim(bottom=0)
     return ax
