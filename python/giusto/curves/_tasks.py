@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, Union
 
 from .._errors import InputError
 from .._words import Task, TaskLike, Tasks, Time
@@ -23,7 +23,7 @@ def _task(task: TaskLike) -> Tuple[Fraction, Fraction, Fraction, int]:
     return ns(full.wcet), ns(full.period), ns(full.period if full.deadline is None else full.deadline), full.copies
 
 
-def _steps(tasks: Tasks, until: Time, of: Any) -> Curve:
+def _steps(tasks: Tasks, until: Union[Time, Fraction], of: Any) -> Curve:
     """A staircase up to ``until``, and the line above it from then on."""
     end = ns(until)
     jumps: "dict[Fraction, Fraction]" = {Fraction(0): Fraction(0)}
@@ -48,7 +48,7 @@ def _steps(tasks: Tasks, until: Time, of: Any) -> Curve:
     return Curve(points)
 
 
-def dbf(tasks: Tasks, until: Time) -> Curve:
+def dbf(tasks: Tasks, until: Union[Time, Fraction]) -> Curve:
     """Work that is released and due within a window: exact up to ``until``, above it from then on. O(jobs up to then).
 
     >>> demand = dbf(["2ms/7ms", "1ms/8ms"], "56ms")
@@ -58,7 +58,7 @@ def dbf(tasks: Tasks, until: Time) -> Curve:
     return _steps(tasks, until, lambda deadline: deadline)
 
 
-def rbf(tasks: Tasks, until: Time) -> Curve:
+def rbf(tasks: Tasks, until: Union[Time, Fraction]) -> Curve:
     """Work that a synchronous release brings in a window [0, t]: exact up to ``until``, above it from then on.
 
     >>> rbf(["2ms/7ms", "1ms/8ms"], "56ms")("1ns")

@@ -52,7 +52,8 @@ def gantt(
         came = came[(came >= first) & (came <= last)]
         _marks(ax, came / size, place, "^")
         if deadlines is not None and 0 <= task < len(deadlines):
-            _marks(ax, (came + float(ns(deadlines[task]))) / size, place, "v")
+            due = came + float(ns(deadlines[task]))
+            _marks(ax, due[due <= last] / size, place, "v")
     labels = [_label(server, task, names) for server, task in rows]
     ax.set_yticks(range(len(rows)), labels)
     ax.set(xlim=(first / size, last / size), ylim=(len(rows) - 0.5, -0.5), xlabel=f"time ({name})")
