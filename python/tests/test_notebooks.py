@@ -1,4 +1,5 @@
 """Notebooks run from top to bottom, are kept without output, and redraw what they say in few lines."""
+
 import json
 
 import pytest
