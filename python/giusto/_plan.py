@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from html import escape
 from typing import Any, Dict, List, Optional, Union
 
 from . import _giusto
@@ -79,6 +78,8 @@ class Plan:
         return self._data.page()
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         page = escape(self.to_html(), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:32em;border:1px solid #ccc" title="plan"></iframe>'
 
