@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GIUSTO = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/giusto"
+GIUSTO = Path(os.environ.get("GIUSTO", Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/giusto"))
 
 
 def run(*words):

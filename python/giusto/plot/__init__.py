@@ -5,6 +5,7 @@ colour-blind tell apart. Every function draws into ``ax`` (a new figure when ``N
 from ._distributions import cdf, heatmap
 from ._schedules import gantt
 from ._style import COLOURS, style
+from ._sweep import sweep
 from ._theory import curves, plane, supply_and_demand
 
-__all__ = ["COLOURS", "cdf", "curves", "gantt", "heatmap", "plane", "style", "supply_and_demand"]
+__all__ = ["COLOURS", "cdf", "curves", "gantt", "heatmap", "plane", "style", "supply_and_demand", "sweep"]
