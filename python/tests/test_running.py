@@ -25,7 +25,7 @@ except KeyboardInterrupt:
 """
 CALLS = [
     'system.simulate("100000000s")',
-    'giusto.analyze.response("99/s", ["7123457ns:50%", "11654321ns"], budget="9999999ns", period="10000001ns")',
+    'giusto.analyze.map("40/s", ["4ms", "7ms"], steps=400)',
     'giusto.analyze.each(giusto.analyze.response, {"budget": [f"{5000 + n}us" for n in range(4000)]}, rate="200/s", '
     'service="2ms", period="10ms")',
 ]
