@@ -65,6 +65,6 @@ impl Question {
     /// Requests that make no sense.
     pub fn answer(&self, axes: &Axes, done: &(dyn Fn() + Sync)) -> Result<Map, Error> {
         let question = self.requests.on(Duration::from_ns(1), Duration::from_ns(1));
-        map(&question, &self.percentiles, &axes.bandwidths, &axes.periods, &|| done()).map_err(refused)
+        map(&question, &self.percentiles, &axes.bandwidths, &axes.periods, done).map_err(refused)
     }
 }
