@@ -48,8 +48,19 @@ class _Records:
         """A table of Polars."""
         import polars
 
+        return polars.DataFrame(self._columns())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Arrow's PyCapsule interface, by pyarrow or else Polars: what reads Arrow takes the records as a table."""
+        try:
+            import pyarrow
+        except ImportError:
+            return self.to_polars().__arrow_c_stream__(requested_schema)
+        return pyarrow.table(self._columns()).__arrow_c_stream__(requested_schema)
+
+    def _columns(self) -> "dict[str, numpy.ndarray[Any, Any]]":
         array = self.array
-        return polars.DataFrame({name: array[name] for name in array.dtype.names or ()})
+        return {name: array[name] for name in array.dtype.names or ()}
 
 
 class Slices(_Records):

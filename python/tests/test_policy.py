@@ -162,5 +162,15 @@ def test_tables():
     table = run.to_pandas()
     assert isinstance(table, pandas.DataFrame) and list(table.columns) == list(run.array.dtype.names)
     assert (table["finish_ns"] - table["release_ns"] == 1_000_000).all()
+    assert len(pandas.DataFrame(run.array)) == 10
     found = giusto.analyze.each(giusto.analyze.interface, {"period": ["2ms", "3ms"]}, tasks=["2ms/7ms"], scheduler="rm")
     assert list(found.to_pandas("budget_ns", "bandwidth").columns) == ["period", "budget_ns", "bandwidth"]
+
+
+def test_what_reads_arrow_takes_jobs():
+    polars = pytest.importorskip("polars")
+    system = giusto.System()
+    system.run(["1ms/3ms"])
+    run = system.simulate("30ms", slices=True)
+    assert polars.DataFrame(run).equals(run.to_polars()) and len(run.to_polars()) == 10
+    assert polars.DataFrame(run.slices)["to_ns"].max() == 28_000_000
