@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: setup build run path check test bench soak status lint pages install uninstall deb clean
+.PHONY: setup build run path check test bench soak status lint pages install uninstall deb wheels clean
 .DEFAULT_GOAL := run
 
 setup:
@@ -64,6 +64,10 @@ uninstall:
 
 deb: setup
 	@packaging/deb.sh
+
+# A wheel of `import giusto` for CPython 3.9 and newer, and a source distribution, in out/wheels. Linux of Debian 12's age or newer.
+wheels: setup
+	@packaging/wheels.sh
 
 clean:
 	@rm -rf target out

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DRAWING = ROOT / "docs/architecture.svg"
 # From the top down. What a room holds is in docs/architecture.md.
 FLOORS = [
-    ["cli"],
-    ["daemon", "studies"],
+    ["cli", "python"],
+    ["daemon", "studies", "answers"],
     ["planner", "verify"],
     ["simulator", "compute", "network", "measure", "agent"],
     ["modes"],

@@ -21,6 +21,9 @@ try() { # what it is called, and the command; 77 is a machine that cannot
 echo "=== simulator beside SimSo: jobs a second, 10 tasks, RM, U = 0.8"
 tests/bench-simso.sh || missed+=(simulator)
 
+echo "=== import giusto beside SimSo and pycpa, in one process"
+tests/bench-python.sh || missed+=(python)
+
 echo "=== the cheapest interface beside searches that step through periods and budgets"
 tests/bench-interface.sh || missed+=(interface)
 echo "=== response times at random beside plain NumPy of the printed algorithms: base case, N = 20"

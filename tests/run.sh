@@ -81,6 +81,7 @@ set -m
 	part "policy: proofs, a sample" policy/prove.sh
 	part "statistics beside SciPy" tests/scipy.sh
 	part "path bounds beside pycpa and DNC" tests/curves.sh
+	part "import giusto: values, types, notebooks" tests/python.sh
 	# One at a time: two that fill the caches were felt by what is measured.
 	part "rooms that compute" env RUST_TEST_THREADS=1 /usr/bin/python3 tests/rooms.py computing
 } >target/beside.log 2>&1 &

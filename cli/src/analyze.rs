@@ -3,48 +3,25 @@
 use crate::args::{Releases, ShareArgs};
 use crate::failure::Failure;
 use crate::table;
-use giusto_analysis::interface::{Point, Shortfall};
-use giusto_analysis::share::{self, Wanted};
-use giusto_analysis::Error;
-use giusto_model::{Bandwidth, Duration, Release, Task};
+use giusto_analysis::share::Wanted;
+use giusto_answers::share;
+use giusto_model::{Bandwidth, Duration};
 use giusto_planner::share as percent;
 use std::process::ExitCode;
 
-/// The tasks of the command line, named after their places.
-pub(crate) fn named(tasks: &[Task]) -> Vec<Task> {
-    let named = |(place, task): (usize, &Task)| Task { name: format!("task{}", place + 1), ..task.clone() };
-    tasks.iter().enumerate().map(named).collect()
-}
-
-/// The witness that `resource` is not enough for `tasks`.
-pub(crate) fn falls_short(tasks: &[Task], resource: &str, shortfall: &Shortfall) -> Failure {
-    let Shortfall { point: Point { at, demand, supply, .. }, task } = shortfall;
-    let name = &tasks[*task].name;
-    Failure::does_not_fit(format!(
-        "{resource} is not enough: '{name}' can miss its deadline, as in {at} up to {demand} of work are asked for, and as \
-         little as {supply} is supplied"
-    ))
-}
-
 /// `giusto analyze share`
 pub(crate) fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
-    let mut tasks = named(&args.tasks);
-    let kept = match args.releases {
-        Some(releases) => releases == Releases::Kept,
-        None => tasks.iter().any(|task| task.release == Release::KeptOffset),
-    };
-    for task in &mut tasks {
-        task.release = if kept { Release::KeptOffset } else { Release::Sporadic };
-    }
+    let releases = args.releases.map(|releases| match releases {
+        Releases::Kept => share::Releases::Kept,
+        Releases::Sporadic => share::Releases::Sporadic,
+    });
     let wanted = match (args.period, args.max_period) {
         (Some(period), _) => Wanted::Exactly(period),
         (None, Some(longest)) => Wanted::AtMost(longest),
         (None, None) => Wanted::Hyperperiod,
     };
-    let answer = share::share(&tasks, wanted, args.margin, Bandwidth::ZERO).map_err(|error| match error {
-        Error::Overload { .. } => Failure::does_not_fit(error),
-        _ => Failure::input(error),
-    })?;
+    let question = share::Question { tasks: args.tasks.clone(), releases, wanted, margin: args.margin };
+    let answer = question.answer()?;
     if args.json {
         return table::json(&answer);
     }

@@ -49,7 +49,6 @@ use giusto_daemon::{OtlpAddress, WebAddress};
 use giusto_model::{Backend, Bandwidth, Duration, Task, Within};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-pub(crate) use values::shares;
 use values::{part, span, within};
 
 /// Latency you can plan: real-time shares of a core on stock Linux.

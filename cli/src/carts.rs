@@ -2,9 +2,10 @@
 
 use crate::args::InterfaceArgs;
 use crate::failure::{apart, create, Failure};
-use crate::interface::{question, refused};
+use crate::interface::question;
 use crate::table::{json, print, say, table};
 use giusto_analysis::interface::{interface as cheapest, interface_within, Interface, Scheduler};
+use giusto_answers::interface::refused;
 use giusto_model::{Release, Task};
 use giusto_planner::share as percent;
 use giusto_site::carts::{self, Component, Period};
@@ -83,14 +84,14 @@ fn solve(component: &Component, args: &InterfaceArgs, answers: &mut Vec<Answer>)
         Period::Exactly(period) => Some(period),
         Period::Free | Period::Between(..) => args.period,
     };
-    let question = question(args, &tasks, scheduler, period);
+    let question = question(args, scheduler, None).about(&tasks, scheduler, period);
     let named = |failure: Failure| failure.about(&format!("component '{}'", component.name));
     let found = match component.period {
         Period::Between(shortest, longest) => interface_within(&tasks, &question, shortest, longest),
         Period::Exactly(_) | Period::Free => cheapest(&tasks, &question),
     };
     let found = found.map_err(|error| named(Failure::input(error)))?;
-    let interface = found.map_err(|refusal| named(refused(&tasks, &refusal)))?;
+    let interface = found.map_err(|refusal| named(refused(&tasks, &refusal).into()))?;
     answers.push(Answer { component: component.name.clone(), interface });
     Ok(())
 }

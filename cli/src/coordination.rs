@@ -3,39 +3,23 @@
 use crate::args::{EnsembleArgs, RecoveryArgs};
 use crate::failure::{create, Failure};
 use crate::table::{json, print, say, table};
-use giusto_analysis::recovery::{Bound, Paper, Recovery};
-use giusto_model::{CoordinationPlan, Duration, Epochs, RecoveryTimes};
+use giusto_answers::recovery::{Answer, Question};
+use giusto_model::{CoordinationPlan, Duration, RecoveryTimes};
 use giusto_planner::{EtcdFile, ServerFiles};
-use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// What `--json` prints (`formats/recovery.schema.json`).
-#[derive(Serialize)]
-struct Answer {
-    servers: u64,
-    epochs: Epochs,
-    forced_writes: u64,
-    wait_ns: Duration,
-    times: RecoveryTimes,
-    bound: Bound,
-    paper: Paper,
-}
 
 /// `giusto analyze recovery`
 pub(crate) fn recovery(args: &RecoveryArgs) -> Result<ExitCode, Failure> {
     let RecoveryArgs { leave, jitter, delay, message, recover, learner, write, .. } = *args;
     let times = RecoveryTimes { leave, jitter, delay, message, recover, learner, write };
-    let wait = times.wait(args.wait);
-    let forced_writes = args.epochs.forced_writes();
-    let question = Recovery { times, wait, forced_writes, left: args.servers - 1 };
-    let bound = question.bound().map_err(Failure::input)?;
-    let paper = question.paper().map_err(Failure::input)?;
+    let RecoveryArgs { servers, epochs, .. } = *args;
+    let answer = Question { servers, epochs, wait: args.wait, times }.answer()?;
     if args.json {
-        let (servers, epochs) = (args.servers, args.epochs);
-        return json(&Answer { servers, epochs, forced_writes, wait_ns: wait, times, bound, paper });
+        return json(&answer);
     }
+    let Answer { bound, paper, forced_writes, wait_ns: wait, .. } = answer;
     let row = |name: &str, time: Duration, what: &str| vec![name.to_string(), format!("{time:.3}"), what.to_string()];
     let left = args.servers - 1;
     print(&table(

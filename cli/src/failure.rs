@@ -100,11 +100,7 @@ impl Failure {
     /// The refusal of a site that was read from `file`, with the places of what is to be changed in it.
     pub(crate) fn of_site(mut refusal: giusto_planner::Refusal, file: &Path) -> Self {
         let Ok(text) = giusto_site::text(file) else { return Failure::from(refusal) };
-        let find = |keys: &[&str]| {
-            let (line, column) = giusto_site::place(&text, keys)?;
-            Some(giusto_planner::Place { line, column })
-        };
-        let Some(place) = refusal.locate(&find) else { return Failure::from(refusal) };
+        let Some(place) = giusto_answers::plan::locate(&mut refusal, &text) else { return Failure::from(refusal) };
         let failure = Failure::placed(refusal, Some(place));
         // As the site's reader shows it.
         let own = std::env::current_dir().ok();
@@ -120,29 +116,12 @@ impl Failure {
     }
 
     fn planner(refusal: giusto_planner::Refusal) -> Self {
-        use giusto_planner::Refusal::{
-            Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery,
-            Tasks, Topic, Unmeasured,
-        };
         match refusal {
-            Path(ref inner) if inner.is_input() => Failure::input(refusal),
-            DoesNotFit(_) | Recovery(_) | Topic(_) | Path(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
-            Machine { .. } => Failure::lacks(refusal),
-            Asked { .. }
-            | Tasks { .. }
-            | Unmeasured { .. }
-            | Nowhere { .. }
-            | Host { .. }
-            | NoRecovery(_)
-            | Latency { .. } => Failure::input(refusal),
-            Late { refusal: ref inner, .. } => {
-                let text = refusal.to_string();
-                Failure { text, ..Failure::from(inner.as_ref().clone()) }
-            }
-            On { host, refusal } => {
+            giusto_planner::Refusal::On { host, refusal } => {
                 let inner = Failure::from(*refusal);
                 Failure { text: format!("on {host}: {inner}"), ..inner }
             }
+            other => Failure::new(giusto_answers::plan::code(&other), other),
         }
     }
 }
@@ -213,6 +192,20 @@ impl From<giusto_simulator::Error> for Failure {
         match error {
             giusto_simulator::Error::Write(_) => Failure::running(error),
             _ => Failure::input(error),
+        }
+    }
+}
+
+impl From<giusto_answers::Error> for Failure {
+    fn from(error: giusto_answers::Error) -> Self {
+        use giusto_answers::Error::{DoesNotFit, Input, Planner, Refused, Running, Simulated};
+        match error {
+            DoesNotFit { text, .. } => Failure::does_not_fit(text),
+            Input(text) => Failure::input(text),
+            Running(text) => Failure::running(text),
+            Simulated(error) => error.into(),
+            Refused(refusal) => (*refusal).into(),
+            Planner(error) => error.into(),
         }
     }
 }

@@ -4,29 +4,17 @@ use crate::args::{Inside, InterfaceArgs, Supply};
 use crate::failure::Failure;
 use crate::interface::{proof, slack};
 use crate::table::{json, print, say, table};
-use giusto_analysis::interface::sensitivity::{sensitivity, Limit};
-use giusto_analysis::interface::{schedulable, Certificate, Resource, Shortfall};
+use giusto_analysis::interface::Resource;
+use giusto_answers::interface::{words, Given};
 use giusto_planner::share as percent;
-use serde::Serialize;
 use std::process::ExitCode;
-
-/// What `--json` prints (`formats/interface.schema.json`).
-#[derive(Serialize)]
-struct Answer<'a> {
-    /// It is enough: why.
-    certificate: Option<&'a Certificate>,
-    /// It is not: where it falls short.
-    shortfall: Option<&'a Shortfall>,
-    /// With --sensitivity, of what is enough.
-    sensitivity: Option<&'a [Limit]>,
-}
 
 /// 0: it is enough, 1: it is not.
 pub(crate) fn given(args: &InterfaceArgs, given: &Resource) -> Result<ExitCode, Failure> {
     let Some(Inside::One(scheduler)) = args.scheduler else {
         return Err(Failure::input("--given goes with a scheduler of one processor: --scheduler rm, dm or edf"));
     };
-    let tasks = &crate::analyze::named(&args.tasks);
+    let tasks = &giusto_answers::named(&args.tasks);
     let resource = match (args.supply, given) {
         (Supply::General, _) | (Supply::Edp, Resource::ExplicitDeadline { .. }) => given.clone(),
         (Supply::Aligned, Resource::Periodic { period, budget }) => {
@@ -38,35 +26,23 @@ pub(crate) fn given(args: &InterfaceArgs, given: &Resource) -> Result<ExitCode, 
             ))
         }
     };
-    let found = schedulable(tasks, scheduler, &resource, args.latency).map_err(Failure::input)?;
-    let limits = match (&found, args.sensitivity) {
-        (Ok(_), true) => sensitivity(tasks, scheduler, &resource, args.latency).map_err(Failure::input)?.ok(),
-        _ => None,
-    };
+    let question =
+        Given { tasks: tasks.clone(), scheduler, resource, latency: args.latency, sensitivity: args.sensitivity };
+    let found = question.answer()?;
     if args.json {
-        let (certificate, shortfall) = (found.as_ref().ok(), found.as_ref().err());
-        json(&Answer { certificate, shortfall, sensitivity: limits.as_deref() })?;
-        return Ok(ExitCode::from(u8::from(found.is_err())));
+        json(&found)?;
+        return Ok(ExitCode::from(u8::from(found.shortfall.is_some())));
     }
-    let certificate = found.map_err(|shortfall| crate::analyze::falls_short(tasks, &words(&resource), &shortfall))?;
-    say!("{} is enough: a bandwidth of {}", words(&resource), percent(resource.bandwidth()));
-    say!("{}", proof(&certificate, tasks));
-    if let Some(limits) = limits {
-        print(&table(&slack(tasks, &limits), 2))?;
+    if let Some(shortfall) = &found.shortfall {
+        return Err(question.refused(shortfall).into());
+    }
+    let resource = &question.resource;
+    say!("{} is enough: a bandwidth of {}", words(resource), percent(resource.bandwidth()));
+    if let Some(certificate) = &found.certificate {
+        say!("{}", proof(certificate, tasks));
+    }
+    if let Some(limits) = &found.sensitivity {
+        print(&table(&slack(tasks, limits), 2))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// `2 ms every 5 ms`
-fn words(resource: &Resource) -> String {
-    match resource {
-        Resource::Periodic { period, budget } => format!("{budget} every {period}"),
-        Resource::Aligned { period, budget } => format!("{budget} every {period}, aligned,"),
-        Resource::ExplicitDeadline { period, budget, deadline } => {
-            format!("{budget} within {deadline} of every {period}")
-        }
-        Resource::Table { cycle, slots } => format!("the table of {} slots in {cycle}", slots.len()),
-        Resource::Linear { bandwidth, delay } => format!("{} with a delay of {delay}", percent(*bandwidth)),
-        Resource::Multi { period, budget, cores } => format!("{budget} every {period} on {cores} cores"),
-    }
 }

@@ -3,29 +3,12 @@
 use crate::args::{Inside, InterfaceArgs, Supply};
 use crate::failure::Failure;
 use crate::table::{json, print, say, table};
-use giusto_analysis::interface::sensitivity::{sensitivity, Limit, What};
-use giusto_analysis::interface::{default_quantum, interface_with as cheapest_with, interface_with_deadline};
-use giusto_analysis::interface::{Certificate, Family, Interface, Question, Refusal, Scheduler};
-use giusto_analysis::Error;
+use giusto_analysis::interface::sensitivity::{Limit, What};
+use giusto_analysis::interface::{Certificate, Family, Interface, Scheduler};
+use giusto_answers::interface::{Answer, Question};
 use giusto_model::{Bandwidth, Duration, Task};
 use giusto_planner::share as percent;
-use serde::Serialize;
 use std::process::ExitCode;
-use std::time::Instant;
-
-/// What `--json` prints (`formats/interface.schema.json`).
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    interface: &'a Interface,
-    /// With --sensitivity: how far each number may be off, what breaks first at the front.
-    sensitivity: Option<Vec<Limit>>,
-}
-
-/// An interface that is not known to be the least is looked for again with so many times as many steps.
-const MORE: u32 = 8;
-/// For so long where no time is given.
-const SOON: Duration = Duration::from_secs(1);
 
 /// `giusto analyze interface`; with `most` that long at most.
 pub(crate) fn interface(args: &InterfaceArgs, most: Option<Duration>) -> Result<ExitCode, Failure> {
@@ -40,80 +23,45 @@ pub(crate) fn interface(args: &InterfaceArgs, most: Option<Duration>) -> Result<
         Some(Inside::One(scheduler)) => scheduler,
         None => return Err(Failure::input("expected --scheduler rm, dm, edf or global-edf")),
     };
-    let tasks = crate::analyze::named(&args.tasks);
-    let question = question(args, &tasks, scheduler, args.period);
-    let found = match args.deadline {
-        Some(_) if question.supply != Family::ExplicitDeadline => {
-            return Err(Failure::input("--deadline goes with --supply edp, where budgets have one"))
-        }
-        Some(deadline) => interface_with_deadline(&tasks, &question, deadline).map_err(Failure::input)?,
-        None => in_time(&tasks, &question, most.unwrap_or(SOON))?,
-    };
-    let found = found.map_err(|refusal| refused(&tasks, &refusal))?;
-    let limits = if args.sensitivity { Some(limits(&tasks, &found)?) } else { None };
-    if args.json {
-        return json(&Answer { interface: &found, sensitivity: limits });
+    if args.deadline.is_some() && family(args) != Family::ExplicitDeadline {
+        return Err(Failure::input("--deadline goes with --supply edp, where budgets have one"));
     }
-    print(&table(&rows(&found), 3))?;
-    say!("{}", proof(&found.certificate, &tasks));
-    if let Some(limits) = limits {
-        print(&table(&slack(&tasks, &limits), 2))?;
+    let answer = question(args, scheduler, most).answer()?;
+    if args.json {
+        return json(&answer);
+    }
+    let Answer { interface, sensitivity } = &answer;
+    let tasks = giusto_answers::named(&args.tasks);
+    print(&table(&rows(interface), 3))?;
+    say!("{}", proof(&interface.certificate, &tasks));
+    if let Some(limits) = sensitivity {
+        print(&table(&slack(&tasks, limits), 2))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cheapest interface, looked for with more and more steps until it is the least for sure, or the next search could last
-/// longer than `most`.
-fn in_time(tasks: &[Task], question: &Question, most: Duration) -> Result<Result<Interface, Refusal>, Failure> {
-    let begin = Instant::now();
-    let mut effort = 1;
-    let mut best = None;
-    loop {
-        let before = begin.elapsed();
-        let found = match (cheapest_with(tasks, question, effort), best) {
-            (Ok(found), _) => found,
-            // What is nearer to U takes too long to prove.
-            (Err(Error::TooClose), Some(before)) => return Ok(before),
-            (Err(error), _) => return Err(Failure::input(error)),
-        };
-        let is_least = found.as_ref().map_or(true, |found| found.at_least == found.bandwidth);
-        let last = begin.elapsed() - before;
-        if is_least || (begin.elapsed() + last * MORE).as_nanos() > u128::from(most.ns()) {
-            return Ok(found);
-        }
-        best = Some(found);
-        effort = effort.saturating_mul(MORE);
-    }
-}
-
-/// What the flags ask for `tasks`.
-pub(crate) fn question(
-    args: &InterfaceArgs,
-    tasks: &[Task],
-    scheduler: Scheduler,
-    period: Option<Duration>,
-) -> Question {
+/// What the flags ask for.
+pub(crate) fn question(args: &InterfaceArgs, scheduler: Scheduler, most: Option<Duration>) -> Question {
     Question {
+        tasks: args.tasks.clone(),
         scheduler,
-        supply: match args.supply {
-            Supply::General => Family::General,
-            Supply::Aligned => Family::Aligned,
-            Supply::Edp => Family::ExplicitDeadline,
-        },
-        quantum: args.quantum.unwrap_or_else(|| default_quantum(tasks)),
-        period,
+        supply: family(args),
+        quantum: args.quantum,
+        period: args.period,
+        deadline: args.deadline,
         preemption: args.overhead,
         latency: args.latency,
+        sensitivity: args.sensitivity,
+        most,
     }
 }
 
-/// How far each number may be off, with what preemptions cost in the execution times.
-fn limits(tasks: &[Task], found: &Interface) -> Result<Vec<Limit>, Failure> {
-    let cost = |task: &Task| Some(Task { wcet: task.wcet.checked_add(found.preemption)?, ..task.clone() });
-    let tasks: Vec<Task> = tasks.iter().map(cost).collect::<Option<_>>().ok_or_else(|| Failure::input("too long"))?;
-    let Certificate { scheduler, resource, latency, .. } = &found.certificate;
-    let limits = sensitivity(&tasks, *scheduler, resource, *latency).map_err(Failure::input)?;
-    limits.map_err(|shortfall| crate::analyze::falls_short(&tasks, "the interface", &shortfall))
+fn family(args: &InterfaceArgs) -> Family {
+    match args.supply {
+        Supply::General => Family::General,
+        Supply::Aligned => Family::Aligned,
+        Supply::Edp => Family::ExplicitDeadline,
+    }
 }
 
 /// What breaks first is at the top.
@@ -189,14 +137,4 @@ pub(crate) fn proof(certificate: &Certificate, tasks: &[Task]) -> String {
         point.demand,
         point.supply
     )
-}
-
-pub(crate) fn refused(tasks: &[Task], refusal: &Refusal) -> Failure {
-    match refusal {
-        Refusal::Overload(load) => Failure::does_not_fit(format!(
-            "the tasks need {} of a core and one core gives 100 %: run less, or less often",
-            load.percent()
-        )),
-        Refusal::Short { shortfall, .. } => crate::analyze::falls_short(tasks, "a whole core", shortfall),
-    }
 }

@@ -2,10 +2,11 @@
 
 use crate::args::MapArgs;
 use crate::failure::{create, Failure};
-use crate::response::{question, refused};
+use crate::response::requests;
 use crate::table::{json, print, say, table};
-use giusto_analysis::response::{map as over, Cell, Map};
-use giusto_model::{Bandwidth, Duration};
+use giusto_analysis::response::{Cell, Map};
+use giusto_answers::map::{Axes, Question};
+use giusto_model::Duration;
 use giusto_planner::share as percent;
 use giusto_verify::{curves_svg, Line, Panel};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,8 +14,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Bandwidths are whole multiples of this part of a core.
-const PARTS: u64 = 10_000;
 /// Lines of a drawing, and rows and columns of the table.
 const SHOWN: usize = 6;
 /// The drawing ends at so many times what a whole core has.
@@ -22,31 +21,19 @@ const HIGHEST: f64 = 6.0;
 
 /// `giusto analyze map`
 pub(crate) fn map(args: &MapArgs) -> Result<ExitCode, Failure> {
-    let question = question(&args.requests, Duration::from_ns(1), Duration::from_ns(1))?;
-    let mean: f64 = question.service.iter().map(|(time, p)| time.ns() as f64 * p).sum();
-    let load = (question.utilization() * PARTS as f64 * 1.05).ceil() as u64;
-    let least = Bandwidth::new(load.min(PARTS - 1), PARTS).unwrap_or(Bandwidth::ONE);
-    let (from, to) = args.bandwidth.unwrap_or((least, Bandwidth::ONE));
-    let (shortest, longest) = args
-        .period
-        .unwrap_or((Duration::from_ns((mean / 2.0).ceil() as u64), Duration::from_ns((mean * 16.0).ceil() as u64)));
-    let part = |step: u16| f64::from(step) / f64::from(args.steps - 1);
-    let share = |step| {
-        let share = from.as_f64() + part(step) * (to.as_f64() - from.as_f64());
-        Bandwidth::new((share * PARTS as f64).round() as u64, PARTS).unwrap_or(to)
+    let question = Question {
+        requests: requests(&args.requests)?,
+        percentiles: args.percentile.clone(),
+        bandwidth: args.bandwidth,
+        period: args.period,
+        steps: args.steps,
     };
-    let period = |step| {
-        let ns = shortest.ns() as f64 * (longest.ns() as f64 / shortest.ns() as f64).powf(part(step));
-        Duration::from_ns(ns.round() as u64)
-    };
-    let mut bandwidths: Vec<Bandwidth> = (0..args.steps).map(share).collect();
-    let mut periods: Vec<Duration> = (0..args.steps).map(period).collect();
-    bandwidths.dedup();
-    periods.dedup();
+    let axes = question.axes();
+    let Axes { bandwidths, periods } = &axes;
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} shares, {eta} left");
     let bar = ProgressBar::new((bandwidths.len() * periods.len()) as u64)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let found = over(&question, &args.percentile, &bandwidths, &periods, &|| bar.inc(1)).map_err(refused)?;
+    let found = question.answer(&axes, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let widths = bandwidths.len();
     if let Some(path) = &args.csv {

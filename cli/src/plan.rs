@@ -1,47 +1,27 @@
 //! `giusto plan` and `giusto explain`.
 
-use crate::args::{ExplainArgs, PlanArgs, PROFILES};
+use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::{apart, create, Failure};
 use crate::table;
+pub(crate) use giusto_answers::plan::{based, this_machine, Asked, Read};
 use giusto_model::{
-    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, Duration, EtcdPlan, Host, HostPlan, LeftoverPlan,
-    ManagerLatency, Measured, NetworkPlan, Observation, PacketBucket, Plan, Prediction, ServicePlan, Site, SiteBasis,
-    TopicPlan, UplinkPlan, VifPlan, Within, ZooKeeperPlan, OBSERVATION_VERSION,
+    Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, EtcdPlan, HostPlan, LeftoverPlan, ManagerLatency,
+    NetworkPlan, Observation, PacketBucket, Plan, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
+    ZooKeeperPlan,
 };
-use giusto_planner::{share, Facts, Here, Placements, BUSY_PROCESSES};
-use giusto_simulator::{predict, Execution, Unobserved};
+use giusto_planner::{share, Facts, Placements, BUSY_PROCESSES};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Virtual time of a prediction.
-const PREDICTED: Duration = Duration::from_secs(10);
 
 /// What the planner has to know of this machine; which host of `site` it is, unless it is none of several.
 pub(crate) fn facts(site: &Site, asked: &Asked) -> Result<Facts, Failure> {
-    let latency = asked.latency.map(giusto_planner::read_latency).transpose()?;
-    let names: Vec<&str> = site.hosts.iter().map(|host| host.name.as_str()).collect();
-    let host = giusto_planner::which_host(&names, asked.host, &hostname());
-    Ok(Facts { insist: asked.backend, host, latency, ..giusto_daemon::facts() })
+    Ok(giusto_answers::plan::facts(site, asked, giusto_daemon::facts(), &hostname())?)
 }
 
-/// What was asked of a plan on the command line.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
-    pub(crate) backend: Option<Backend>,
-    pub(crate) host: Option<&'a str>,
-    pub(crate) latency: Option<&'a Path>,
-    /// The folder of the profiles; [`PROFILES`] by default.
-    pub(crate) profiles: Option<&'a Path>,
-    /// A plan whose services stay where they are.
-    pub(crate) current: Option<&'a Path>,
-}
-
-/// This machine, and now.
-pub(crate) fn this_machine() -> Here {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Here { host: giusto_measure::this_host(), now }
+/// A note on standard error.
+fn note(text: &str) {
+    crate::tell::tell(format_args!("note: {text}"));
 }
 
 /// Writes a profile into a folder, under the service's name; returns the file.
@@ -60,26 +40,7 @@ pub(crate) fn save_profile(folder: &Path, observation: &Observation) -> Result<P
 /// The site with numbers in the place of what is to be measured, from the profiles in a folder. What is doubtful of
 /// them is said.
 pub(crate) fn measured(site: &Site, folder: &Path, facts: &Facts) -> Result<Site, Failure> {
-    let wanted = site.services.iter().filter(|one| matches!(one.measured, Measured::Wanted { .. }));
-    let mut observations = Vec::new();
-    for service in wanted {
-        let file = folder.join(format!("{}.json", service.name));
-        let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        let bad = |why: &dyn std::fmt::Display| {
-            let how = format!("measure again with 'giusto measure execution SITE {}'", service.name);
-            Failure::input(format!("{} is not a profile that this giusto can use: {why}; {how}", file.display()))
-        };
-        let observation: Observation = serde_json::from_str(&text).map_err(|why| bad(&why))?;
-        if observation.giusto_profile != OBSERVATION_VERSION {
-            let found = format!("it has version {}, expected {OBSERVATION_VERSION}", observation.giusto_profile);
-            return Err(bad(&found));
-        }
-        observation.validate().map_err(|why| bad(&why))?;
-        observations.push(observation);
-    }
-    let resolved = giusto_planner::with_measured(site, &observations, &[], &this_machine(), facts)?;
-    resolved.notes.iter().for_each(|note| crate::tell::tell(format_args!("note: {note}")));
-    Ok(resolved.site)
+    Ok(giusto_answers::plan::measured(site, folder, facts, &mut note)?)
 }
 
 /// As [`measured`], for this machine.
@@ -91,23 +52,12 @@ pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// A site and the file that it was read from.
-pub(crate) struct Read {
-    pub(crate) site: Site,
-    pub(crate) from: SiteBasis,
-}
-
 /// Reads a site file.
 pub(crate) fn read(path: &Path) -> Result<Read, Failure> {
     let text = giusto_site::text(path)?;
     let site = giusto_site::parse(&path.display().to_string(), &text)?;
     let file = std::path::absolute(path).map_err(Failure::input)?;
     Ok(Read { site, from: giusto_planner::site_basis(&file, text.as_bytes()) })
-}
-
-/// The plan, saying what it was made from.
-pub(crate) fn based(plan: Plan, from: &SiteBasis, facts: &Facts) -> Plan {
-    Plan { basis: Some(giusto_planner::basis(&plan, from.clone(), facts)), ..plan }
 }
 
 /// Plans for exactly this machine what it has to do: its part of a site that was read from a file.
@@ -135,71 +85,24 @@ pub(crate) fn here(site: &Site, from: &SiteBasis, asked: &Asked) -> Result<Plan,
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
 pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
-    let Read { site, from } = read(path)?;
-    let mut facts = facts(&site, asked)?;
-    let site = measured(&site, asked.profiles.unwrap_or(Path::new(PROFILES)), &facts)?;
-    note_missing_cores(&site, &facts);
-    for host in site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name)) {
-        facts.cores.extend(&host.cores);
-    }
-    facts.cores.sort_unstable();
-    facts.cores.dedup();
-    if let Some(current) = asked.current {
-        facts.placed = Placements::of(&giusto_planner::read(current)?);
-    }
-    let plan = giusto_planner::plan(&site, &facts).map_err(|refusal| Failure::of_site(refusal, path))?;
-    if asked.current.is_some() {
-        note_moves(&facts.placed.moved(&plan));
-    }
-    Ok(based(plan, &from, &facts))
-}
-
-/// Says which services change their host or core; of many the first.
-fn note_moves(moved: &[String]) {
-    const TOLD: usize = 10;
-    let more = moved.len().saturating_sub(TOLD);
-    let told = moved.iter().take(TOLD).map(|one| format!("\n  {one}")).collect::<String>();
-    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-    match moved.len() {
-        0 => crate::tell::tell("note: no service moves"),
-        1 => crate::tell::tell(format_args!("note: one service moves:{told}")),
-        count => crate::tell::tell(format_args!("note: {count} services move:{told}{more}")),
-    }
+    let read = read(path)?;
+    let facts = facts(&read.site, asked)?;
+    giusto_answers::plan::of(&read, asked, facts, &mut note).map_err(|error| match error {
+        giusto_answers::Error::Refused(refusal) => Failure::of_site(*refusal, path),
+        other => other.into(),
+    })
 }
 
 /// Says which cores this machine lacks of those that the site says it has.
 pub(crate) fn note_missing_cores(site: &Site, facts: &Facts) {
-    let here = site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name));
-    let of = |host: &Host| {
-        host.cores.iter().chain(host.network.iter().flat_map(|network| &network.cores)).copied().collect()
-    };
-    let mut missing: Vec<u32> = here.flat_map(|host| -> Vec<u32> { of(host) }).collect();
-    missing.retain(|core| !facts.cores.contains(core));
-    missing.sort_unstable();
-    if !missing.is_empty() {
-        let cores = giusto_planner::cores(&missing);
-        crate::tell::tell(format_args!(
-            "note: this machine has no core {cores}: 'giusto run' would refuse this site here"
-        ));
+    if let Some(missing) = giusto_answers::plan::missing_cores(site, facts) {
+        note(&missing);
     }
 }
 
 /// Fills in what every service's tasks will see if they keep to their worst case. Without tasks there is nothing to predict.
 pub(crate) fn predict_all(plan: &mut Plan, seed: u64) -> Result<(), Failure> {
-    for service in plan.services.iter_mut().filter(|service| !service.tasks.is_empty()) {
-        let predicted = predict(service, Execution::Worst, &[], PREDICTED, seed, &mut Unobserved)?;
-        let late = plan.hosts.iter().find(|host| host.name == service.on).and_then(|host| host.latency.as_ref());
-        let late = late.map_or(Duration::ZERO, |late| late.latency);
-        service.prediction = Some(later(predicted.stats.prediction(), late));
-    }
-    Ok(())
-}
-
-/// The same with all supply `late`, and so every job done.
-fn later(predicted: Prediction, late: Duration) -> Prediction {
-    let later = |time: Duration| time.checked_add(late).unwrap_or(time);
-    let Prediction { jobs, p50, p99, p99_9, max } = predicted;
-    Prediction { jobs, p50: later(p50), p99: later(p99), p99_9: later(p99_9), max: later(max) }
+    Ok(giusto_answers::plan::predict_all(plan, seed)?)
 }
 
 /// `giusto plan`

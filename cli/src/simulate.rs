@@ -2,17 +2,14 @@
 
 use crate::args::SimulateArgs;
 use crate::failure::{apart, create, Failure};
-use crate::simulated::Row;
 use crate::simulated_page;
-use crate::simulated_path::PathRow;
 use crate::table::{json, say, table};
+use giusto_answers::simulated::{self, has_jobs, is_stage, Conditions, Row};
+use giusto_answers::simulated_path::{self, PathRow};
 use giusto_measure::Profile;
 use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, PathPlan, Plan, Promise, ServicePlan, Task};
-use giusto_simulator::{
-    in_parallel, on_its_cores, play_path, predict_random, predict_under, Error, Execution, Gantt, Observer, PlayedPath,
-    Predicted, Shown, Timeline, Trace, Under, Unobserved, PERCENTILE_ERROR,
-};
-use giusto_verify::{Foreseen, Sample};
+use giusto_simulator::{on_its_cores, Error, Execution, Gantt, Observer, Shown, Timeline, Trace, PERCENTILE_ERROR};
+use giusto_verify::Foreseen;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
@@ -47,8 +44,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if plan.services.is_empty() {
         return Err(Failure::input(format!("there is nothing to simulate: no service of {whose} has a reservation; promise one as-if-alone or {{supply: 3ms/10ms}}")));
     }
-    let played: Vec<&ServicePlan> =
-        plan.services.iter().filter(|service| !service.tasks.is_empty() || random(service)).collect();
+    let played: Vec<&ServicePlan> = plan.services.iter().filter(|service| has_jobs(service)).collect();
     let first = played.first().copied();
     let asked = [&args.jobs, &args.trace, &args.gantt, &args.html];
     if first.is_none() && plan.paths.is_empty() && asked.iter().any(|file| file.is_some()) {
@@ -56,41 +52,27 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     }
     let profile = args.profile.as_deref().map(profile).transpose()?;
     let execution = profile.as_ref().map_or(Execution::Worst, |p| Execution::Samples(p.execution.as_slice().into()));
-    let transport = profile.as_ref().map_or(&[][..], |p| &p.transport);
+    let conditions = Conditions {
+        compare: args.compare.clone(),
+        execution,
+        transport: profile.as_ref().map_or(Vec::new(), |profile| profile.transport.clone()),
+        horizon: args.horizon,
+        seed: args.seed,
+        seeds: args.seeds,
+    };
     let mut rows = Vec::new();
     let mut files = Files::new(args, played.len() + plan.paths.len())?;
-    let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|nth| args.seed.wrapping_add(nth)).collect();
-    let is_stage = |service: &ServicePlan| matches!(service.promise, Promise::Stage { .. });
     for service in plan.services.iter().filter(|service| !is_stage(service)) {
-        let under: Vec<Under> =
-            std::iter::once(Under::Server(service.server.kind)).chain(args.compare.iter().copied()).collect();
-        if random(service) {
+        if has_jobs(service) {
             files.play_service(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
-            rows.extend(at_random(args, &plan, service, &under, &seeds, &mut files)?);
-            continue;
         }
-        if service.tasks.is_empty() {
-            rows.push(Row::unpredicted(service, under[0], args.seed));
-            continue;
-        }
-        files.play_service(service, first.is_some_and(|first| std::ptr::eq(first, service)))?;
-        let played =
-            predict_under(service, under[0], execution.clone(), transport, args.horizon, args.seed, &mut files)?;
-        // Every other scheduler and seed, on all processors; in this order, whichever run is faster.
-        let rest = in_parallel(under.len() * seeds.len() - 1, |nth| {
-            let (under, seed) = (under[(nth + 1) / seeds.len()], seeds[(nth + 1) % seeds.len()]);
-            predict_under(service, under, execution.clone(), transport, args.horizon, seed, &mut Unobserved)
-        })?;
-        let all: Vec<Predicted> = std::iter::once(played).chain(rest).collect();
-        for (under, runs) in under.iter().zip(all.chunks(seeds.len())) {
-            rows.push(Row::new(service, *under, args.seed, runs));
-        }
+        rows.extend(simulated::rows(&conditions, &plan, service, &mut files)?);
     }
     let mut paths = Vec::new();
     for (nth, path) in plan.paths.iter().enumerate() {
-        paths.push(of_path(args, (&plan, path), &seeds, nth == 0 && first.is_none(), &mut files)?);
+        paths.push(of_path(&conditions, (&plan, path), nth == 0 && first.is_none(), &mut files)?);
     }
-    let conditions = format!(
+    let told = format!(
         "{} of virtual time, {}, {}; percentiles up to {} % above the exact ones, max exact",
         args.horizon,
         match args.seeds {
@@ -102,16 +84,16 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     );
     if let (Some(html), Some(timeline)) = (&args.html, &files.timeline) {
         let cores = drawn(&plan, &played);
-        simulated_page::write(html, (&plan, &rows, &paths), (&cores, timeline), (&conditions, args.horizon.ns()))?;
+        simulated_page::write(html, (&plan, &rows, &paths), (&cores, timeline), (&told, args.horizon.ns()))?;
     }
     files.finish(args)?;
     if args.site.json {
         let all = rows.iter().map(serde_json::to_value).chain(paths.iter().map(serde_json::to_value));
         return json(&all.collect::<Result<Vec<_>, _>>().map_err(Failure::running)?);
     }
-    say!("{conditions}");
+    say!("{told}");
     for (row, path) in paths.iter().zip(&plan.paths) {
-        row.print(path)?;
+        print_path(row, path)?;
     }
     if rows.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -177,9 +159,8 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
 
 /// Plays a path; the first run is observed by `files`, and written as job records, if it `records`.
 fn of_path(
-    args: &SimulateArgs,
+    conditions: &Conditions,
     (plan, path): (&Plan, &PathPlan),
-    seeds: &[u64],
     records: bool,
     files: &mut Files,
 ) -> Result<PathRow, Failure> {
@@ -201,15 +182,12 @@ fn of_path(
     let tasks: Vec<Vec<Task>> = servers.iter().map(|one| message(one)).collect();
     let shown: Vec<Shown> = servers.iter().zip(&tasks).map(|(one, tasks)| Shown { name: &one.name, tasks }).collect();
     files.play(&path.name, &shown, false)?;
-    let played = play_path(plan, path, args.horizon, args.seed, files)?;
+    let (row, messages) = simulated_path::row(conditions, plan, path, files)?;
     if let Some(jobs) = files.jobs.as_mut().filter(|_| records) {
         let broken = |error| Failure::running(format!("cannot write job records: {error}"));
-        played.messages.iter().try_for_each(|job| jobs.write(job)).map_err(broken)?;
+        messages.iter().try_for_each(|job| jobs.write(job)).map_err(broken)?;
     }
-    let rest =
-        in_parallel(seeds.len() - 1, |nth| play_path(plan, path, args.horizon, seeds[nth + 1], &mut Unobserved))?;
-    let runs: Vec<PlayedPath> = std::iter::once(played).chain(rest).collect();
-    PathRow::new(path, args.seed, &runs)
+    Ok(row)
 }
 
 /// The cores of the servers in each schedule of the page: of a service and what is beside it, or of all that a path concerns.
@@ -249,63 +227,20 @@ fn deadlines(row: &Row) -> Result<(), Failure> {
     crate::table::print(&table(&lines, 1))
 }
 
-/// Whether its requests come at random.
-fn random(service: &ServicePlan) -> bool {
-    service.promise.arrivals().is_some()
-}
-
-/// Plays a service that is promised percentiles; the first run is observed by `files`.
-fn at_random(
-    args: &SimulateArgs,
-    plan: &Plan,
-    service: &ServicePlan,
-    under: &[Under],
-    seeds: &[u64],
-    files: &mut Files,
-) -> Result<Vec<Row>, Failure> {
-    let Promise::Percentiles { points, .. } = &service.promise else { return Ok(Vec::new()) };
-    let neighbour =
-        |other: &&ServicePlan| other.on == service.on && other.core == service.core && other.name != service.name;
-    let others: Vec<&ServicePlan> = plan.services.iter().filter(neighbour).collect();
-    let mut rows = Vec::new();
-    for (nth, &under) in under.iter().enumerate() {
-        let (mut runs, mut samples) = (Vec::new(), Vec::new());
-        for (run, &seed) in seeds.iter().enumerate() {
-            let mut jobs = Responses { all: Vec::new(), files: (nth == 0 && run == 0).then_some(&mut *files) };
-            runs.push(predict_random(service, &others, under, args.horizon, seed, &mut jobs)?);
-            samples.push(Sample::from_responses(jobs.all).map_err(Failure::running)?);
-        }
-        let kept = giusto_verify::kept(points, &samples).map_err(Failure::running)?;
-        rows.push(Row { promised: Some(kept), ..Row::new(service, under, args.seed, &runs) });
+/// Prints what was played of a path.
+fn print_path(row: &PathRow, path: &PathPlan) -> Result<(), Failure> {
+    say!("path {}: {} messages, {} not at their end yet", row.path, row.messages, row.unfinished);
+    let stages = row.stages.iter().filter_map(|(name, _)| Some((name.as_str(), row.stages_ns.get(name)?)));
+    let rows: Vec<(&str, &[u64; 4])> = std::iter::once(("all of it", &row.response_ns)).chain(stages).collect();
+    crate::table::print(&crate::spread::spread(&rows))?;
+    if let Some(kept) = &row.promised {
+        crate::table::print(&giusto_verify::table_kept(kept, &[Foreseen::Proven(&row.proven)], "simulated"))?;
     }
-    Ok(rows)
-}
-
-/// Keeps the response times of server 0, in the order of their ends, which is that of their arrivals.
-struct Responses<'a> {
-    all: Vec<Option<u64>>,
-    files: Option<&'a mut Files>,
-}
-
-impl Observer for Responses<'_> {
-    fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
-        if server == 0 {
-            self.all.push(job.response_ns());
-        }
-        self.files.as_mut().map_or(Ok(()), |files| files.job(server, job))
+    if let (Some(late), Some(every)) = (row.late, &path.every) {
+        let (at, within) = (every.at, every.within);
+        say!("{late} took longer than the {within} that none may; none takes longer than {at:.3}, as is proven");
     }
-    fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
-        self.files.as_mut().map_or(Ok(()), |files| files.slice(server, job, from, to))
-    }
-    fn release(&mut self, server: usize, task: u32, at: u64) -> Result<(), Error> {
-        self.files.as_mut().map_or(Ok(()), |files| files.release(server, task, at))
-    }
-    fn shows_budgets(&self) -> bool {
-        self.files.as_ref().is_some_and(|files| files.shows_budgets())
-    }
-    fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
-        self.files.as_mut().map_or(Ok(()), |files| files.budget(server, at, left))
-    }
+    Ok(())
 }
 
 /// The files that were asked for, and how far the simulation is.

@@ -1,8 +1,8 @@
 //! The page of `giusto simulate --html`: its rows, their distributions, and the beginning of the schedule.
 
 use crate::failure::Failure;
-use crate::simulated::Row;
-use crate::simulated_path::PathRow;
+use giusto_answers::simulated::Row;
+use giusto_answers::simulated_path::PathRow;
 use giusto_model::Plan;
 use giusto_simulator::{Lane, Stats, Timeline};
 use serde::Serialize;

@@ -1,16 +1,7 @@
 //! How far measured times are spread.
 
 use crate::table::table;
-
-/// Median, 99 %, 99.9 % and largest, by nearest rank.
-pub(crate) fn quantiles(values: &[u64]) -> [u64; 4] {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    let rank = |per_mille: usize| {
-        sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0)
-    };
-    [rank(500), rank(990), rank(999), rank(1000)]
-}
+pub(crate) use giusto_answers::simulated_path::quantiles;
 
 /// From this time on a table is in milliseconds.
 const LONG: u64 = 10_000_000;

@@ -3,8 +3,8 @@
 use crate::args::VerifyArgs;
 use crate::failure::{apart, Failure};
 use crate::report::{line, origin, write};
-use crate::simulated_path::proven;
 use crate::table::{json, print, say};
+use giusto_answers::simulated_path::proven;
 use giusto_model::{
     Certificate, JobRecord, PathPlan, Plan, PredictedPercentile, Prediction, Promise, ServicePlan, Within,
 };

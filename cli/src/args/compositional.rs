@@ -4,7 +4,9 @@ use super::values::{part, span};
 use clap::{Args, ValueEnum};
 use giusto_analysis::admission::{Fit, Order};
 use giusto_analysis::interface::{Resource, Scheduler};
-use giusto_model::{Bandwidth, Duration, Server, ServerKind, Task};
+use giusto_answers::notation::{resource, server};
+use giusto_answers::vcpus::GLOBAL_EDF;
+use giusto_model::{Bandwidth, Duration, Server, Task};
 use giusto_site::carts::Unit;
 use std::path::PathBuf;
 
@@ -16,9 +18,6 @@ pub(crate) enum Inside {
     /// Earliest deadline first on several virtual CPUs.
     Global,
 }
-
-/// What `--scheduler` calls it.
-pub(crate) const GLOBAL_EDF: &str = "global-edf";
 
 /// `rm`, `dm`, `edf` or `global-edf`
 pub(crate) fn inside(text: &str) -> Result<Inside, String> {
@@ -131,38 +130,6 @@ pub(crate) enum Supply {
     Edp,
 }
 
-/// `2ms/5ms`, `2ms/5ms@4ms`, `40%+6ms` or `0ms-2ms,5ms-7ms/10ms`
-fn resource(text: &str) -> Result<Resource, String> {
-    let bad = || {
-        format!(
-            "'{text}' is no resource; expected budget/period such as 2ms/5ms, budget/period@deadline such as 2ms/5ms@4ms, \
-             share+delay such as 40%+6ms, or slots/cycle such as 0ms-2ms,5ms-7ms/10ms"
-        )
-    };
-    let time = |text: &str| text.parse::<Duration>().map_err(|error| error.to_string());
-    let found = if let Some((share, delay)) = text.split_once('+') {
-        Resource::Linear { bandwidth: part(share)?, delay: time(delay)? }
-    } else {
-        let (first, period) = text.split_once('/').ok_or_else(bad)?;
-        match period.split_once('@') {
-            _ if first.contains('-') => {
-                let slot = |slot: &str| {
-                    let (from, to) = slot.split_once('-').ok_or_else(bad)?;
-                    Ok::<_, String>([time(from)?, time(to)?])
-                };
-                let slots = first.split(',').map(slot).collect::<Result<_, _>>()?;
-                Resource::Table { cycle: time(period)?, slots }
-            }
-            Some((period, deadline)) => {
-                Resource::ExplicitDeadline { period: time(period)?, budget: time(first)?, deadline: time(deadline)? }
-            }
-            None => Resource::Periodic { period: time(period)?, budget: time(first)? },
-        }
-    };
-    found.validate().map_err(|error| error.to_string())?;
-    Ok(found)
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct PlaneArgs {
     /// Who schedules the tasks: rm, dm or edf
@@ -215,23 +182,4 @@ pub(crate) struct AdmissionArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `deferrable:2ms/5ms`
-fn server(text: &str) -> Result<Server, String> {
-    let bad = || format!("'{text}' is no server; expected kind:budget/period, such as deferrable:2ms/5ms");
-    let (name, resource) = text.split_once(':').ok_or_else(bad)?;
-    let (budget, period) = resource.split_once('/').ok_or_else(bad)?;
-    let kinds = ServerKind::WITH_BUDGET;
-    let kind = kinds.iter().copied().find(|kind| kind.to_string() == name).ok_or_else(|| {
-        let names: Vec<String> = kinds.iter().map(ServerKind::to_string).collect();
-        format!("'{name}' is not a kind of server with a budget; expected one of {}", names.join(", "))
-    })?;
-    let (budget, period): (Duration, Duration) = (span(budget)?, span(period)?);
-    if budget > period {
-        return Err(format!(
-            "a budget of {budget} does not fit into its period of {period}; expected budget <= period"
-        ));
-    }
-    Ok(Server { kind, budget, period })
 }

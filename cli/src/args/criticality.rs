@@ -1,9 +1,10 @@
 //! Flags of criticality.
 
-use super::values::{part, span};
+use super::values::part;
 use clap::Args;
 use giusto_analysis::criticality::Vm;
-use giusto_model::{Bandwidth, Duration};
+use giusto_answers::notation::vm;
+use giusto_model::Bandwidth;
 
 #[derive(Debug, Args)]
 pub(crate) struct CriticalityArgs {
@@ -20,22 +21,4 @@ pub(crate) struct CriticalityArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `hi:5ms:25ms/100ms`, `hi:5ms/100ms`, which never takes more, or `lo:25ms/100ms`
-fn vm(text: &str) -> Result<Vm, String> {
-    let bad =
-        || format!("'{text}' is no VM; expected hi:budget:worst/period, such as hi:5ms:25ms/100ms, or lo:25ms/100ms");
-    let (level, rest) = text.split_once(':').ok_or_else(bad)?;
-    let (budgets, period) = rest.split_once('/').ok_or_else(bad)?;
-    let (usual, worst) = budgets.split_once(':').map_or((budgets, None), |(usual, worst)| (usual, Some(worst)));
-    let (period, usual): (Duration, Duration) = (span(period)?, span(usual)?);
-    let vm = match (level, worst) {
-        ("hi", worst) => Vm::high(usual, worst.map_or(Ok(usual), span)?, period),
-        ("lo", None) => Vm::low(usual, period),
-        ("lo", Some(_)) => return Err("a low one has one budget; expected lo:budget/period, or hi".into()),
-        _ => return Err(bad()),
-    };
-    vm.validate().map_err(|why| why.to_string())?;
-    Ok(vm)
 }

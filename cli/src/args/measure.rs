@@ -159,7 +159,7 @@ pub(crate) struct MeasureArgs {
 }
 
 /// Where profiles are.
-pub(crate) const PROFILES: &str = "out/profiles";
+pub(crate) use giusto_answers::plan::PROFILES;
 
 #[derive(Debug, Args)]
 pub(crate) struct ProfilesArg {

@@ -3,6 +3,7 @@
 use super::values::{part, percent, span};
 use clap::{Args, ValueEnum};
 use giusto_analysis::response::Objective;
+use giusto_answers::notation::{objective, weighted_size, weighted_time};
 use giusto_model::{Bandwidth, Duration, Rate};
 use std::path::PathBuf;
 
@@ -126,28 +127,4 @@ fn range<T: PartialOrd>(text: &str, of: impl Fn(&str) -> Result<T, String>, exam
     } else {
         Err(bad())
     }
-}
-
-/// A value, and its share after a colon.
-fn weighted<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<(T, Option<Bandwidth>), String> {
-    match text.split_once(':') {
-        None => Ok((value(text)?, None)),
-        Some((first, share)) => Ok((value(first)?, Some(share.parse()?))),
-    }
-}
-
-fn weighted_time(text: &str) -> Result<(Duration, Option<Bandwidth>), String> {
-    weighted(text, span)
-}
-
-fn weighted_size(text: &str) -> Result<(u32, Option<Bandwidth>), String> {
-    let bad = |text: &str| format!("'{text}' is not a size; expected a number from 1 to 1000");
-    weighted(text, |text| text.parse().ok().filter(|size| (1..=1000).contains(size)).ok_or_else(|| bad(text)))
-}
-
-/// `p90=30ms`
-fn objective(text: &str) -> Result<Objective, String> {
-    let bad = || format!("'{text}' is not an objective; expected a percentile and a latency, such as p90=30ms");
-    let (percentile, within) = text.split_once('=').ok_or_else(bad)?;
-    Ok(Objective { percentile: percent(percentile)?, within: span(within)? })
 }

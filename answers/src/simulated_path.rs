@@ -1,11 +1,10 @@
 //! What a simulation says of the paths of a plan.
 
-use crate::failure::Failure;
-use crate::spread::{quantiles, spread};
-use crate::table::{print, say};
+use crate::simulated::Conditions;
+use crate::Error;
 use giusto_model::{Duration, JobRecord, PathPlan, PathStage, Plan, PredictedPercentile, Within};
-use giusto_simulator::{play_path, PlayedPath, Stats, Unobserved, PERCENTILE_ERROR};
-use giusto_verify::{Foreseen, Kept, Sample};
+use giusto_simulator::{in_parallel, play_path, Observer, PlayedPath, Stats, Unobserved, PERCENTILE_ERROR};
+use giusto_verify::{Kept, Sample};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,34 +13,43 @@ const FORESEEN: f64 = 20_000.0;
 
 /// What `--json` prints for a path (`formats/simulate.schema.json`).
 #[derive(Serialize)]
-pub(crate) struct PathRow {
-    pub(crate) path: String,
-    pub(crate) seed: u64,
+pub struct PathRow {
+    /// Its name.
+    pub path: String,
+    /// Of the first run.
+    pub seed: u64,
     /// Runs pooled, of this seed and the following.
-    pub(crate) seeds: usize,
-    pub(crate) messages: usize,
-    pub(crate) unfinished: usize,
+    pub seeds: usize,
+    /// That came.
+    pub messages: usize,
+    /// That had not ended.
+    pub unfinished: usize,
     /// p50, p99, p99.9 and the longest, of messages that ended.
-    pub(crate) response_ns: [u64; 4],
+    pub response_ns: [u64; 4],
     /// The same of each stage, by its service.
-    pub(crate) stages_ns: BTreeMap<String, [u64; 4]>,
+    pub stages_ns: BTreeMap<String, [u64; 4]>,
     /// How far those of stages may lie above the true ones, as a share; the longest is exact.
-    pub(crate) percentile_error: f64,
+    pub percentile_error: f64,
     /// What is proven of each percentile that was promised.
-    pub(crate) proven: Vec<PredictedPercentile>,
+    pub proven: Vec<PredictedPercentile>,
     /// Each percentile that was promised, as played, with its interval.
-    pub(crate) promised: Option<Kept>,
+    pub promised: Option<Kept>,
     /// Messages that took longer than every one may; `None`: that was not promised.
-    pub(crate) late: Option<usize>,
+    pub late: Option<usize>,
     /// Of all that ended.
     #[serde(skip)]
-    pub(crate) whole: Stats,
+    pub whole: Stats,
+    /// Of each stage.
     #[serde(skip)]
-    pub(crate) stages: Vec<(String, Stats)>,
+    pub stages: Vec<(String, Stats)>,
 }
 
 impl PathRow {
-    pub(crate) fn new(path: &PathPlan, seed: u64, runs: &[PlayedPath]) -> Result<PathRow, Failure> {
+    /// Of runs pooled, one at least.
+    ///
+    /// # Errors
+    /// Response times of which nothing can be told.
+    pub fn new(path: &PathPlan, seed: u64, runs: &[PlayedPath]) -> Result<PathRow, Error> {
         let messages = || runs.iter().flat_map(|run| &run.messages);
         let responses: Vec<u64> = messages().filter_map(JobRecord::response_ns).collect();
         let promised: Vec<Within> =
@@ -50,8 +58,8 @@ impl PathRow {
         let kept = match promised.is_empty() {
             true => None,
             false => {
-                let samples = samples().map_err(Failure::running)?;
-                Some(giusto_verify::kept(&promised, &samples).map_err(Failure::running)?)
+                let samples = samples().map_err(Error::running)?;
+                Some(giusto_verify::kept(&promised, &samples).map_err(Error::running)?)
             }
         };
         let pooled = |of: &dyn Fn(&PlayedPath) -> Stats| {
@@ -77,25 +85,38 @@ impl PathRow {
             stages,
         })
     }
+}
 
-    pub(crate) fn print(&self, path: &PathPlan) -> Result<(), Failure> {
-        say!("path {}: {} messages, {} not at their end yet", self.path, self.messages, self.unfinished);
-        let stages = self.stages.iter().filter_map(|(name, _)| Some((name.as_str(), self.stages_ns.get(name)?)));
-        let rows: Vec<(&str, &[u64; 4])> = std::iter::once(("all of it", &self.response_ns)).chain(stages).collect();
-        print(&spread(&rows))?;
-        if let Some(kept) = &self.promised {
-            print(&giusto_verify::table_kept(kept, &[Foreseen::Proven(&self.proven)], "simulated"))?;
-        }
-        if let (Some(late), Some(every)) = (self.late, &path.every) {
-            let (at, within) = (every.at, every.within);
-            say!("{late} took longer than the {within} that none may; none takes longer than {at:.3}, as is proven");
-        }
-        Ok(())
-    }
+/// Plays a path of the plan; the first run is told to the observer, and returned with the row.
+///
+/// # Errors
+/// What the simulator refuses.
+pub fn row(
+    conditions: &Conditions,
+    plan: &Plan,
+    path: &PathPlan,
+    observer: &mut dyn Observer,
+) -> Result<(PathRow, Vec<JobRecord>), Error> {
+    let (horizon, seeds) = (conditions.horizon, conditions.all_seeds());
+    let played = play_path(plan, path, horizon, conditions.seed, observer)?;
+    let rest = in_parallel(seeds.len() - 1, |nth| play_path(plan, path, horizon, seeds[nth + 1], &mut Unobserved))?;
+    let runs: Vec<PlayedPath> = std::iter::once(played).chain(rest).collect();
+    let row = PathRow::new(path, conditions.seed, &runs)?;
+    Ok((row, runs.into_iter().next().map_or(Vec::new(), |first| first.messages)))
+}
+
+/// Median, 99 %, 99.9 % and largest, by nearest rank.
+pub fn quantiles(values: &[u64]) -> [u64; 4] {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let rank = |per_mille: usize| {
+        sorted.get((sorted.len() * per_mille).div_ceil(1000).saturating_sub(1)).copied().unwrap_or(0)
+    };
+    [rank(500), rank(990), rank(999), rank(1000)]
 }
 
 /// What a plan has proven of the percentiles of a path.
-pub(crate) fn proven(path: &PathPlan) -> Vec<PredictedPercentile> {
+pub fn proven(path: &PathPlan) -> Vec<PredictedPercentile> {
     let one = |point: &giusto_model::PathPoint| PredictedPercentile {
         percentile: point.percentile,
         at: point.at,
@@ -105,7 +126,10 @@ pub(crate) fn proven(path: &PathPlan) -> Vec<PredictedPercentile> {
 }
 
 /// The same as they are simulated: of some twenty thousand messages.
-pub(crate) fn foreseen(plan: &Plan, path: &PathPlan, seed: u64) -> Result<Vec<PredictedPercentile>, Failure> {
+///
+/// # Errors
+/// What the simulator refuses.
+pub fn foreseen(plan: &Plan, path: &PathPlan, seed: u64) -> Result<Vec<PredictedPercentile>, Error> {
     let horizon = Duration::from_ns((FORESEEN / path.source.per_ns()) as u64);
     let played = play_path(plan, path, horizon, seed, &mut Unobserved)?;
     let at = |one: &giusto_model::PathPoint| PredictedPercentile {

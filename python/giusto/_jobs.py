@@ -1,0 +1,112 @@
+"""Jobs of a simulation: an array of records, without a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from ._giusto import JobRecords, SliceRecords
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+    import polars
+
+
+class _Records:
+    """Records in memory that NumPy reads in place."""
+
+    _data: Union[JobRecords, SliceRecords]
+
+    @property
+    def array(self) -> "numpy.ndarray[Any, Any]":
+        """All of them as a structured array of NumPy, read only, in place: no copy is made."""
+        import numpy
+
+        return numpy.asarray(self._data)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "numpy.ndarray[Any, Any]":
+        import numpy
+
+        array = self.array
+        if dtype is not None and numpy.dtype(dtype) != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.array[key]
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A table of pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.array)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A table of Polars."""
+        import polars
+
+        return polars.DataFrame(self._columns())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Arrow's PyCapsule interface, by pyarrow or else Polars: what reads Arrow takes the records as a table."""
+        try:
+            import pyarrow
+        except ImportError:
+            return self.to_polars().__arrow_c_stream__(requested_schema)
+        return pyarrow.table(self._columns()).__arrow_c_stream__(requested_schema)
+
+    def _columns(self) -> "dict[str, numpy.ndarray[Any, Any]]":
+        array = self.array
+        return {name: array[name] for name in array.dtype.names or ()}
+
+
+class Slices(_Records):
+    """A schedule: ``server`` ran a ``job`` of ``task`` from ``from_ns`` to ``to_ns``; task -1: it has no tasks and is always
+    ready."""
+
+    def __init__(self, data: SliceRecords) -> None:
+        self._data = data
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} slices>"
+
+
+class Jobs(_Records):
+    """Jobs: ``server``, ``task`` (copies counted one by one), ``job`` (from 0 for each task), ``due_ns``, ``release_ns`` and
+    ``finish_ns`` (-1: it never ended), in the order of their ends. ``slices`` is the schedule, where it was asked for."""
+
+    def __init__(self, data: JobRecords, slices: Optional[Slices] = None) -> None:
+        self._data = data
+        self.slices = slices
+
+    @property
+    def response_ns(self) -> "numpy.ndarray[Any, Any]":
+        """Response times of those that ended, in ns."""
+        array = self.array
+        ended = array["finish_ns"] >= 0
+        return array["finish_ns"][ended] - array["release_ns"][ended]  # type: ignore[no-any-return]
+
+    def of(self, *, task: Optional[int] = None, server: Optional[int] = None) -> "numpy.ndarray[Any, Any]":
+        """The records of one task or server."""
+        array = self.array
+        if server is not None:
+            array = array[array["server"] == server]
+        if task is not None:
+            array = array[array["task"] == task]
+        return array
+
+    def percentile(self, p: float) -> int:
+        """The percentile ``p`` (in percent) of response times in ns, by nearest rank: exact."""
+        import numpy
+
+        times = self.response_ns
+        if not len(times):
+            raise ValueError("no job has ended")
+        rank = max(1, int(numpy.ceil(len(times) * p / 100.0)))
+        return int(numpy.partition(times, rank - 1)[rank - 1])
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} jobs>"

@@ -1,0 +1,86 @@
+"""Was the promise kept? Distributions of response times, how far they are apart, and what a plan proves.
+
+Response times are whole ns, in order of arrival, -1 for a job that never ended: a list, an array, or :class:`giusto.Jobs`. An
+array of 64-bit integers is taken in one piece.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Union
+
+from . import _giusto
+from ._errors import DoesNotFit
+from ._jobs import Jobs
+from ._plan import Plan
+from ._words import some
+
+if TYPE_CHECKING:
+    import numpy
+
+__all__ = ["check", "compare", "kept", "kolmogorov_smirnov", "wasserstein"]
+
+Times = Union[Jobs, Sequence[int], "numpy.ndarray[Any, Any]"]
+
+
+def _times(of: Times) -> Any:
+    if not isinstance(of, Jobs):
+        return of
+    import numpy
+
+    array = of.array
+    return numpy.where(array["finish_ns"] >= 0, array["finish_ns"] - array["release_ns"], -1)
+
+
+def wasserstein(first: Times, second: Times) -> float:
+    """The area between both distribution functions in ns [LiH21, § 3.4]; infinite if the shares of jobs that never ended differ.
+    O(n log n).
+
+    >>> wasserstein([1000, 2000], [1000, 3000])
+    500.0
+    """
+    return _giusto.wasserstein(_times(first), _times(second))
+
+
+def kolmogorov_smirnov(first: Times, second: Times) -> float:
+    """The greatest distance between both distribution functions, from 0 to 1. O(n log n).
+
+    >>> kolmogorov_smirnov([1000, 2000], [1000, 3000])
+    0.5
+    """
+    return _giusto.kolmogorov_smirnov(_times(first), _times(second))
+
+
+def compare(first: Times, second: Times, *, seed: int = 1) -> Dict[str, Any]:
+    """Two runs beside each other, as ``giusto verify`` has them: percentiles with 95 % intervals and their distance (blocks of
+    neighbouring requests drawn anew, with this ``seed``).
+
+    >>> sorted(compare([1000] * 50, [1000] * 50))[:2]
+    ['a', 'b']
+    """
+    found: Dict[str, Any] = json.loads(_giusto.compare_two(_times(first), _times(second), seed))
+    return found
+
+
+def kept(promise: Any, *runs: Times) -> Dict[str, Any]:
+    """Whether percentiles were kept, of runs pooled: ``verdict`` is ``"kept"``, ``"missed"`` or ``"cannot-tell"``.
+
+    ``promise``: ``"p90=30ms"`` or ``(90, "30ms")``, or a list of such.
+
+    >>> kept("p90=30ms", [10_000_000 + nth * 7919 % 1000 for nth in range(3000)])["verdict"]
+    'kept'
+    """
+    found: Dict[str, Any] = json.loads(_giusto.kept(some(promise), [_times(run) for run in runs]))
+    return found
+
+
+def check(plan: Plan) -> Dict[str, List[Any]]:
+    """Proves the certificates of a plan by other means than the planner's, as ``giusto check --certificate`` does.
+
+    Raises :class:`giusto.DoesNotFit` for the first that does not hold.
+    """
+    text, broken = _giusto.check_plan(plan._data)
+    if broken is not None:
+        raise DoesNotFit(broken)
+    found: Dict[str, List[Any]] = json.loads(text)
+    return found

@@ -1,0 +1,46 @@
+//! The native part of `import giusto`: values of Python in, rooms called without the GIL, answers and arrays out.
+//!
+//! Called by the Python sources in `giusto/` only, which are what people see: names, defaults, documentation. It decides nothing;
+//! calculators are those of `answers`, so that Python and the command line say the same to the bit.
+
+mod answer;
+mod array;
+mod columns;
+mod error;
+mod plan;
+mod pool;
+mod question;
+mod readers;
+mod recorder;
+mod run;
+mod simulate;
+mod system;
+mod verify;
+mod words;
+
+/// The module.
+#[pyo3::pymodule]
+mod _giusto {
+    #[pymodule_export]
+    use crate::answer::{answer, answers};
+    #[pymodule_export]
+    use crate::columns::{JobRecords, SliceRecords};
+    #[pymodule_export]
+    use crate::plan::{plan, profile, PlanData, SiteData};
+    #[pymodule_export]
+    use crate::pool::{kinds, PoolData};
+    #[pymodule_export]
+    use crate::question::Question;
+    #[pymodule_export]
+    use crate::readers::{read_carts, read_rtapp_config, read_rtapp_log, read_sched, write_carts};
+    #[pymodule_export]
+    use crate::simulate::simulate_plan;
+    #[pymodule_export]
+    use crate::system::SystemData;
+    #[pymodule_export]
+    use crate::verify::{check_plan, compare_two, kept, kolmogorov_smirnov, wasserstein};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)] // as modules of Python name it
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

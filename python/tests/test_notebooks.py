@@ -1,0 +1,25 @@
+"""Notebooks run from top to bottom, are kept without output, and redraw what they say in few lines."""
+
+import json
+
+import pytest
+from conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "python/notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path):
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert not cell.outputs and cell.execution_count is None, "outputs are not kept"
+            assert len(cell.source.splitlines()) <= 30
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(path.parent))
+
+
+def test_there_is_one_for_each_system():
+    assert len(NOTEBOOKS) >= 8
+    for path in NOTEBOOKS:
+        assert json.loads(path.read_text())["nbformat"] == 4

@@ -1,0 +1,65 @@
+"""Figures show what they are given."""
+
+import pytest
+
+import giusto
+from giusto import analyze, curves
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+from giusto import plot  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    pyplot.close("all")
+
+
+def drawn(ax, path):
+    ax.figure.savefig(path)
+    assert path.stat().st_size > 3000
+    return ax
+
+
+def test_a_schedule(tmp_path):
+    system = giusto.System()
+    system.run(["2ms/7ms+0ms", "1ms/8ms+0ms"], "edf")
+    run = system.simulate("56ms", slices=True)
+    ax = drawn(plot.gantt(run, names=["control", "vision"], deadlines=["7ms", "8ms"]), tmp_path / "gantt.png")
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["control", "vision"]
+    bars = sum(path.get_extents().width for bars in ax.collections for path in bars.get_paths())
+    assert bars == pytest.approx(8 * 2 + 7 * 1)  # all processor time, in ms
+    with pytest.raises(giusto.InputError):
+        plot.gantt(system.simulate("56ms"))
+
+
+def test_distributions(tmp_path):
+    system = giusto.System()
+    system.run(["1ms/4ms"], "fifo", releases="poisson")
+    run = system.simulate("20s")
+    response = analyze.response("0.004/ms", "100ms", budget="120ms", period="200ms", at=["100ms", "300ms"], slots=40)
+    for tail in (False, True):
+        drawn(plot.cdf({"played": run, "solved": response, "times": [1000, 2000]}, tail=tail), tmp_path / "cdf.png")
+    line = plot.cdf(run, interval=False).lines[0]
+    assert line.get_xdata()[-1] == pytest.approx(run.percentile(100) / 1e6) and line.get_ydata()[-1] == 1
+
+
+def test_maps_and_sweeps(tmp_path):
+    drawn(plot.heatmap(analyze.map("40/s", "5ms", steps=4)), tmp_path / "map.png")
+    found = analyze.each(
+        analyze.interface, {"latency": [0, "1ms"], "period": ["2ms", "3ms", "4ms"]}, tasks=["2ms/9ms"], scheduler="rm"
+    )
+    ax = drawn(plot.sweep(found, "bandwidth"), tmp_path / "sweep.png")
+    assert ax.get_xlabel() == "period (ms)" and ax.collections[0].get_array().shape in ((2, 3), (6,))
+    one = analyze.each(analyze.recovery, {"servers": [3, 5, 7]})
+    assert list(plot.sweep(one, lambda answer: answer.bound.total_ns).lines[0].get_xdata()) == [3, 5, 7]
+
+
+def test_theory(tmp_path):
+    found = analyze.plane(["2ms/7ms", "1ms/8ms"], "rm", period="3ms")
+    server = found.server
+    assert found.delay_ns(server.bandwidth) >= server.delay_ns
+    drawn(plot.plane(found), tmp_path / "plane.png")
+    drawn(plot.supply_and_demand(["2ms/7ms", "1ms/8ms"], "2ms", "3ms"), tmp_path / "supply.png")
+    ax = curves.service("1000/s", "2ms").plot("10ms")
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(8)

@@ -1,0 +1,81 @@
+"""Python stays responsive: Ctrl-C, the GIL, the time of an import."""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import giusto
+
+LONG = """
+import giusto, sys
+system = giusto.System()
+system.run(["1ms/3ms", "1ms/4ms"], "edf")
+print("now", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    sys.exit(7)
+"""
+CALLS = [
+    'system.simulate("100000000s")',
+    'giusto.analyze.map("40/s", ["4ms", "7ms"], steps=400)',
+    'giusto.analyze.each(giusto.analyze.response, {"budget": [f"{5000 + n}us" for n in range(4000)]}, rate="200/s", '
+    'service="2ms", period="10ms")',
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_interrupt_ends_long_work(call):
+    started = subprocess.Popen([sys.executable, "-c", LONG.format(call=call)], stdout=subprocess.PIPE, text=True)
+    assert started.stdout.readline() == "now\n"
+    time.sleep(0.3)
+    if started.poll() is not None:
+        pytest.skip("it was over at once")
+    started.send_signal(signal.SIGINT)
+    out, _ = started.communicate(timeout=60)
+    assert (started.returncode, out) == (7, "interrupted\n")
+
+
+def test_others_run_while_it_simulates():
+    system = giusto.System()
+    system.run(["1ms/3ms", "1ms/4ms"], "edf")
+    over, steps = threading.Event(), []
+
+    def simulate():
+        system.simulate("2000s")
+        over.set()
+
+    thread = threading.Thread(target=simulate)
+    thread.start()
+    while not over.is_set():
+        steps.append(1)
+        time.sleep(0.0005)
+    thread.join()
+    assert len(steps) > 20
+
+
+def seconds(*words):
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *words], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""})
+    return time.perf_counter() - start
+
+
+def test_an_import_costs_less_than_that_of_json_and_http_client():
+    # In turns, as the machine is not always as fast; both once before, so that their bytecode is there.
+    ours, theirs = "import giusto", "import http.client, json, typing, fractions, contextvars, xml.dom.minidom, urllib.request"
+    seconds("-c", ours), seconds("-c", theirs)
+    pairs = [(seconds("-c", ours) - (base := seconds("-c", "pass")), seconds("-c", theirs) - base) for _ in range(7)]
+    ratio = statistics.median(a / b for a, b in pairs if b > 0)
+    assert ratio < 1.5, pairs
+
+
+def test_what_is_not_asked_for_is_not_imported():
+    code = "import sys, giusto; print([m for m in ('numpy', 'matplotlib', 'pandas', 'polars', 'tqdm') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# import giusto: values beside the command line's, exceptions, Ctrl-C, the GIL, examples, types, style and notebooks.
+#   tests/python.sh [PYTHON]       (default python3: 3.9 or newer, with venv)
+# Takes what the workspace has built, and builds what is missing. Fetches pinned packages from PyPI once, into target/python.
+# Exit: 0 all held, 1 not, 3 a package cannot be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. packaging/flags.sh
+target=${CARGO_TARGET_DIR:-target}
+python=${1:-python3}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=$target/python/$version
+pins=python/tests/requirements.txt
+if ! cmp -s "$pins" "$venv/pins"; then
+	rm -rf "$venv"
+	if ! { "$python" -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$pins"; }; then
+		echo "the packages of $pins cannot be installed: they need Python 3.9 or newer with venv (apt-get install python3-venv) and PyPI" >&2
+		exit 3
+	fi
+	cp "$pins" "$venv/pins"
+fi
+cargo build --release --workspace --all-targets --locked --quiet
+# As a wheel would have it, beside the tests' packages.
+here=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+rm -rf "$here/giusto"
+cp -r python/giusto "$here/giusto"
+cp "$target/release/lib_giusto.so" "$here/giusto/_giusto.abi3.so"
+bin=$PWD/$venv/bin
+export MPLBACKEND=Agg PYTHONWARNINGS=error::DeprecationWarning:giusto
+failed=()
+try() { echo "$ $*"; "$@" || failed+=("$1${2:+ $2}"); }
+cd python
+try "$bin/ruff" check --quiet .
+try "$bin/ruff" format --quiet --check .
+try "$bin/mypy" --cache-dir "../$target/python/mypy-$version"
+try "$bin/python" -m mypy.stubtest giusto._giusto
+try "$bin/python" -m pytest -q -p no:cacheprovider tests
+((${#failed[@]} == 0)) || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }
