@@ -121,12 +121,14 @@ impl Failure {
 
     fn planner(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
-            Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery,
+            Apart, Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery,
             Tasks, Topic, Unmeasured,
         };
         match refusal {
             Path(ref inner) if inner.is_input() => Failure::input(refusal),
-            DoesNotFit(_) | Recovery(_) | Topic(_) | Path(_) | Packets(_) | Modes(_) => Failure::does_not_fit(refusal),
+            DoesNotFit(_) | Recovery(_) | Apart { .. } | Topic(_) | Path(_) | Packets(_) | Modes(_) => {
+                Failure::does_not_fit(refusal)
+            }
             Machine { .. } => Failure::lacks(refusal),
             Asked { .. }
             | Tasks { .. }

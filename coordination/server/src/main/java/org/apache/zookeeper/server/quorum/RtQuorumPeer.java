@@ -220,6 +220,9 @@ class RtQuorumPeer extends QuorumPeer {
             suspect.answered();
             phases.serving(System.nanoTime());
             epochs.settle();
+            if (leader instanceof RtLeader) {
+                ((RtLeader) leader).serves();
+            }
         }
     }
 
@@ -229,7 +232,7 @@ class RtQuorumPeer extends QuorumPeer {
     protected Leader makeLeader(FileTxnSnapLog log) throws IOException, X509Exception {
         lostLeader = -1;
         LeaderZooKeeperServer server = new RtLeaderServer(log, this, getZkDb(), settings.has(Settings.Feature.SNAPSHOT));
-        Leader made = new RtLeader(this, server);
+        Leader made = new RtLeader(this, server, settings.stepDownNs(getTickTime(), getSyncLimit()));
         if (settings.has(Settings.Feature.FQCE)) {
             sayReady();
         }
