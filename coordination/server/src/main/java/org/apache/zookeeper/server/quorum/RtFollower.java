@@ -45,6 +45,19 @@ final class RtFollower extends Follower {
         }
     }
 
+    /** Not only those that do not begin to lead are silent. */
+    @Override
+    void readPacket(QuorumPacket packet) throws IOException {
+        try {
+            super.readPacket(packet);
+        } catch (SocketTimeoutException e) {
+            if (waitingNs == 0) {
+                peer.leaderFellSilent();
+            }
+            throw e;
+        }
+    }
+
     /** So many others look for a leader that they and this server could elect one: the one that it waits for does not answer them. */
     void othersLook(long nowNs) {
         long since = waitingNs;

@@ -86,7 +86,7 @@ final class RtLeader extends Leader {
 
     private void holdOn() {
         try {
-            while (isRunning()) {
+            while (self.isRunning() && zk.isRunning()) {
                 long leftNs = lease.leftNs(self.getMyId(), self.getVotingView().keySet(), this::isQuorum, System.nanoTime());
                 if (leftNs <= 0) {
                     LOG.warn("No quorum has answered for so long that another leader may be elected soon");

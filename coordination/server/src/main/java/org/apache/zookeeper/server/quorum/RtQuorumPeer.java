@@ -356,6 +356,15 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    /** The leader we follow has said nothing for syncLimit ticks: its votes may arrive all the same, and they are the best. */
+    void leaderFellSilent() {
+        Vote vote = getCurrentVote();
+        if (vote != null) {
+            LOG.warn("Server {} led, and fell silent", vote.getId());
+            suspect.fellSilent(vote.getId(), (long) getTickTime() * getSyncLimit(), System.nanoTime());
+        }
+    }
+
     boolean leavesOut(long voter, long leader) {
         return suspect.concerns(voter, leader, System.nanoTime());
     }
