@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
+import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.util.Set;
 import java.util.concurrent.ExecutorService;
@@ -56,6 +57,8 @@ class RtQuorumPeer extends QuorumPeer {
     private EpochStore epochs;
     private ExecutorService writer;
     private volatile long lostLeader = -1;
+    /** Until when it tries to connect to a leader. */
+    private volatile long connectEndNs;
     /** Whether this process ever served. */
     private volatile boolean served;
     /** Whether its ensemble is lost, and no other elected yet. Guarded by seekers. */
@@ -316,6 +319,7 @@ class RtQuorumPeer extends QuorumPeer {
      */
     void connect(Attempt attempt, BooleanSupplier connected) throws IOException {
         long end = System.nanoTime() + Math.min(CONNECT_NS, TimeUnit.MILLISECONDS.toNanos(patienceMs()));
+        connectEndNs = end;
         while (true) {
             try {
                 attempt.run();
@@ -332,8 +336,23 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    /** A machine that is gone refuses nothing: stock would wait for initLimit ticks for it. */
+    int connectMs(int stockMs) throws SocketTimeoutException {
+        long leftMs = TimeUnit.NANOSECONDS.toMillis(connectEndNs - System.nanoTime());
+        if (leftMs <= 0) {
+            throw new SocketTimeoutException("the leader does not answer");
+        }
+        return (int) Math.min(stockMs, leftMs);
+    }
+
+    /** Whether the leader we voted for has said that its socket is bound. */
+    boolean leaderIsReady() {
+        Vote vote = getCurrentVote();
+        return vote != null && ready.said(vote.getId(), vote.getElectionEpoch());
+    }
+
     /** Whether this server goes on, and the election channel to the server it voted for is open. */
-    private boolean leaderIsUp() {
+    boolean leaderIsUp() {
         Vote vote = getCurrentVote();
         QuorumCnxManager manager = getQuorumCnxManager();
         return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());
