@@ -52,7 +52,7 @@ final class RtLeader extends Leader {
     private volatile Thread leading;
 
     /** @param patienceNs it steps down where no quorum has answered a heartbeat that is younger; 0: that is left to stock's timeouts */
-    RtLeader(QuorumPeer self, LeaderZooKeeperServer server, long patienceNs) throws IOException, X509Exception {
+    RtLeader(RtQuorumPeer self, LeaderZooKeeperServer server, long patienceNs) throws IOException, X509Exception {
         super(self, server);
         lease = patienceNs > 0 ? new Lease(patienceNs) : null;
     }
@@ -90,6 +90,7 @@ final class RtLeader extends Leader {
                 long leftNs = lease.leftNs(self.getMyId(), self.getVotingView().keySet(), this::isQuorum, System.nanoTime());
                 if (leftNs <= 0) {
                     LOG.warn("No quorum has answered for so long that another leader may be elected soon");
+                    ((RtQuorumPeer) self).isAlone();
                     shutdown("No quorum answers");
                     return;
                 }
@@ -134,6 +135,9 @@ final class RtLeader extends Leader {
         }
         synchronized (arriving) {
             alone = Thread.currentThread();
+        }
+        if (((RtQuorumPeer) self).heardOfAnother()) {
+            heardRival();
         }
         try {
             return promisedEpoch(sid, promised);

@@ -42,6 +42,8 @@ class RtQuorumPeer extends QuorumPeer {
     private static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
     /** A stock leader never says that it is ready: it is tried this often. */
     private static final long READY_NS = TimeUnit.MILLISECONDS.toNanos(15);
+    /** A leader that said so longer ago may be none any more. */
+    private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(2);
     /** A server that has not served yet gives its leader no less for its first answer. */
     private static final long STARTING_MS = 2000;
 
@@ -57,6 +59,12 @@ class RtQuorumPeer extends QuorumPeer {
     private EpochStore epochs;
     private ExecutorService writer;
     private volatile long lostLeader = -1;
+    /** Who said last that it leads, while this server did not, and when. */
+    private volatile Vote heard;
+    private volatile long heardNs;
+    /** It steps down as no quorum answers, and has heard of no voter since; until when that counts. */
+    private volatile boolean deaf;
+    private volatile long deafNs;
     /** Until when it tries to connect to a leader. */
     private volatile long connectEndNs;
     /** Whether this process ever served. */
@@ -136,7 +144,7 @@ class RtQuorumPeer extends QuorumPeer {
         FastLeaderElection election = new FastLeaderElection(this, manager);
         // Before its threads start: no thread has used the queues that are replaced.
         election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
-        election.sendqueue = new WordQueue(election);
+        election.sendqueue = new WordQueue(election, this::keepsFrom);
         election.start();
         return election;
     }
@@ -174,6 +182,7 @@ class RtQuorumPeer extends QuorumPeer {
         if (!getVotingView().containsKey(message.sid)) {
             return;
         }
+        deaf = false;
         seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
@@ -189,11 +198,34 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    /** Whether another said, just before this one began to lead, that it leads in a later round. */
+    boolean heardOfAnother() {
+        Vote theirs = heard;
+        Vote ours = getCurrentVote();
+        return theirs != null && ours != null && System.nanoTime() - heardNs < HEARD_NS
+            && theirs.getElectionEpoch() > ours.getElectionEpoch();
+    }
+
+    /**
+     * As a leader it was answered by no quorum. Others may hear it all the same, and its vote is the best: it keeps that to itself for as
+     * long as they need to elect another, or until it hears one of them.
+     */
+    void isAlone() {
+        deafNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.max(Suspect.LEAST_MS, (long) getTickTime() * getSyncLimit()));
+        deaf = true;
+    }
+
+    private boolean keepsFrom(long sid) {
+        return deaf && sid != getMyId() && System.nanoTime() - deafNs < 0;
+    }
+
     /** Of two servers that both lead in one round, the one with the better vote stays. */
     private void heardLeader(Vote theirs) {
         Leader leading = leader;
         Vote ours = getCurrentVote();
         if (!(leading instanceof RtLeader)) {
+            heard = theirs;
+            heardNs = System.nanoTime();
             return;
         }
         boolean better = theirs.getPeerEpoch() != ours.getPeerEpoch() ? theirs.getPeerEpoch() > ours.getPeerEpoch()
