@@ -39,7 +39,10 @@ fn what_one_adds_up_by_hand() {
 #[test]
 fn what_cannot_be_is_refused() {
     assert_eq!(silence(1, 1, 1, 0).shortest(), Err(Error::Recovery));
-    assert_eq!(Silence { latency: Duration::from_ns(u64::MAX / 2), ..silence(1, 1, 1, 10) }.shortest(), Err(Error::Recovery));
+    assert_eq!(
+        Silence { latency: Duration::from_ns(u64::MAX / 2), ..silence(1, 1, 1, 10) }.shortest(),
+        Err(Error::Recovery)
+    );
     assert_eq!(Silence { tick: Duration::from_ns(1), ..silence(5000, 1, 1, 10) }.shortest(), Err(Error::Recovery));
 }
 
@@ -216,7 +219,8 @@ fn all_leave_a_lost_leader_by_then_and_it_has_stepped_down_before_others_can_ele
         let sent = play.sent(80);
         let lost_at = play.rng.random_range(sent[20]..sent[30]);
         let followers: Vec<Follower> = (1..servers).map(|_| play.follower(&sent, lost, lost_at)).collect();
-        let seen = steps_down(&followers, step_down.ns(), quorum).filter(|_| lost != Lost::Stopped).map(|at| at + play.late());
+        let seen =
+            steps_down(&followers, step_down.ns(), quorum).filter(|_| lost != Lost::Stopped).map(|at| at + play.late());
         let mut leaves: Vec<u64> = if lost == Lost::Deaf {
             // They hear it until it closes their connections.
             let seen = seen.expect("a deaf leader steps down");

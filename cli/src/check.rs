@@ -6,7 +6,8 @@ use crate::table::{json, say, table};
 use crate::tell::tell;
 use giusto_model::{
     Bandwidth, Coordination, Engine, Etcd, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, PacketBucket,
-    Promise, Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Ticks, Topic, Unused, Vif, Within, ZooKeeper,
+    Promise, Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Ticks, Topic, Unused, Vif, Within,
+    ZooKeeper,
 };
 use serde_json::json;
 use std::path::Path;

@@ -121,8 +121,8 @@ impl Failure {
 
     fn planner(refusal: giusto_planner::Refusal) -> Self {
         use giusto_planner::Refusal::{
-            Apart, Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery,
-            Tasks, Topic, Unmeasured,
+            Apart, Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path,
+            Recovery, Tasks, Topic, Unmeasured,
         };
         match refusal {
             Path(ref inner) if inner.is_input() => Failure::input(refusal),

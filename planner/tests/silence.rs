@@ -89,8 +89,16 @@ fn a_leader_that_is_stopped_or_cut_off_is_replaced_in_a_quarter_of_a_second_wher
     check_plan(&found).unwrap();
     let text = explain(&found, "coordination").unwrap();
     for part in [
-        "tick", "sync-limit", "S = 120 ms", "step down", "A = S - L - 2 ms", "suspicions", "one in 10^6 s", "D = d + S + 2 L",
-        "promised 250 ms", "reserve would take up to 254 ms where a machine is lost",
+        "tick",
+        "sync-limit",
+        "S = 120 ms",
+        "step down",
+        "A = S - L - 2 ms",
+        "suspicions",
+        "one in 10^6 s",
+        "D = d + S + 2 L",
+        "promised 250 ms",
+        "reserve would take up to 254 ms where a machine is lost",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -106,7 +114,13 @@ fn a_leader_that_is_stopped_or_cut_off_is_replaced_in_a_quarter_of_a_second_wher
     let calm = of(&planned(&ensemble(3, ms(20), Some(ms(1000)))).unwrap());
     assert!(calm.tick > own.tick && calm.machine_loss <= ms(1000), "{calm:?}");
     let refusal = planned(&ensemble(3, ms(20), Some(ms(200)))).unwrap_err().to_string();
-    for part in ["is stopped or cut off", "within 249 ms", "49 ms later than promised", "measured: {latency: ", "machine-loss: 249ms"] {
+    for part in [
+        "is stopped or cut off",
+        "within 249 ms",
+        "49 ms later than promised",
+        "measured: {latency: ",
+        "machine-loss: 249ms",
+    ] {
         assert!(refusal.contains(part), "{part}: {refusal}");
     }
 }
@@ -119,10 +133,9 @@ fn five_servers_wait_for_the_last_that_leaves_or_are_refused() {
     assert_eq!((own.tick, own.wait, own.adaptive), (ms(32), ms(83), false));
     assert!(explain(&found, "coordination").unwrap().contains("up to j' = 78 ms apart"));
     check_plan(&found).unwrap();
-    for change in [
-        &(|own: &mut ZooKeeperPlan| own.adaptive = true) as &dyn Fn(&mut ZooKeeperPlan),
-        &|own| (own.wait, own.bound, own.machine_loss) = (ms(79), own.bound, own.machine_loss),
-    ] {
+    for change in [&(|own: &mut ZooKeeperPlan| own.adaptive = true) as &dyn Fn(&mut ZooKeeperPlan), &|own| {
+        (own.wait, own.bound, own.machine_loss) = (ms(79), own.bound, own.machine_loss)
+    }] {
         let mut broken = own.clone();
         change(&mut broken);
         let plan = Plan { coordination: Some(CoordinationPlan::ZooKeeper(broken)), ..found.clone() };
@@ -223,7 +236,9 @@ fn a_plan_that_claims_too_little_is_found() {
     assert!(silence(&|own| own.step_down = ns(own.step_down.ns() + 1)).contains("has stepped down"));
     assert!(silence(&|own| own.step_down = ms(96)).contains("a leader that all answer leads on"));
     assert!(silence(&|own| own.asked.latency = ms(21)).contains("a leader that all answer leads on"));
-    assert!(silence(&|own| own.asked.machine_loss = Some(ms(248))).contains("promised recovery where a machine is lost"));
+    assert!(
+        silence(&|own| own.asked.machine_loss = Some(ms(248))).contains("promised recovery where a machine is lost")
+    );
     // A slow disk whose followers would be dropped.
     assert!(broken(&|own| own.times.write = ms(30)).contains("a follower that writes is kept"));
     let calm = planned(&ensemble(3, ms(20), Some(ms(1000)))).unwrap();

@@ -139,7 +139,8 @@ fn ticks(fields: &Fields<'_>) -> Result<Ticks, Fault> {
     let machine_loss = lost.map(positive).transpose()?;
     let Some(latency) = latency.map(positive).transpose()? else {
         if let Some(lost) = lost {
-            let expected = "expected measured: {latency: ...}, the largest that giusto measure latency finds on the hosts";
+            let expected =
+                "expected measured: {latency: ...}, the largest that giusto measure latency finds on the hosts";
             return Err(lost.fault("when a lost machine is missed depends on how late servers may be", expected));
         }
         let tick = fields.get("tick").map_or(Ok(TICK), tick)?;

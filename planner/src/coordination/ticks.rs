@@ -91,7 +91,15 @@ fn of(own: &ZooKeeper, servers: usize, asked: &SilenceAsked, tick: Duration) -> 
     }
     let Patience { sync_limit, step_down, .. } = patience;
     let silence = Some(SilencePlan { asked: *asked, step_down });
-    Ok(Some(Choice { tick, sync_limit, wait, adaptive, silence, promised: asked.machine_loss, patience: Some(patience) }))
+    Ok(Some(Choice {
+        tick,
+        sync_limit,
+        wait,
+        adaptive,
+        silence,
+        promised: asked.machine_loss,
+        patience: Some(patience),
+    }))
 }
 
 /// To whole microseconds, as servers read them.
@@ -117,7 +125,9 @@ pub(super) fn reasons(own: &ZooKeeper, ticks: &Choice, machine_loss: Duration) -
     };
     let [l, d, b] = [asked.latency, own.times.delay, own.times.write].map(time);
     let chosen = match asked.machine_loss {
-        Some(_) => "the longest that keeps the promise about a lost machine: a leader sends two words a tick to each follower",
+        Some(_) => {
+            "the longest that keeps the promise about a lost machine: a leader sends two words a tick to each follower"
+        }
         None => "the longest of those with which a leader is missed within a tenth more than the shortest time",
     };
     let promised = asked.machine_loss.map_or(String::new(), |promised| format!("; promised {}", time(promised)));

@@ -9,7 +9,7 @@ use giusto_model::{
     Coordination, Duration, Engine, Epochs, RecoveryTimes, Ticks, ZooKeeper, ZooKeeperPlan, STOCK_WAIT, WAIT_MARGIN,
 };
 
-/// The loss of a machine should not go unnoticed for longer: docs/coordination.md, "Loss of a machine".
+/// The loss of a machine should not go unnoticed for longer: docs/silence.md, "Where nothing is known".
 const SLOW: Duration = Duration::from_secs(1);
 
 /// What the choice of Java's compilers costs, both ways: docs/coordination.md, "Java".
@@ -104,9 +104,8 @@ fn nearest(ensemble: &Coordination, own: &ZooKeeper, epochs: Epochs, wait: Durat
     };
     let kept = |epochs: Epochs| ZooKeeper { epochs: Some(epochs), ..own.clone() };
     let mut found = Vec::new();
-    let faster = |other: &Epochs| {
-        other.forced_writes() < epochs.forced_writes() && fits(kept(*other), servers, promised)
-    };
+    let faster =
+        |other: &Epochs| other.forced_writes() < epochs.forced_writes() && fits(kept(*other), servers, promised);
     found.extend(Epochs::ALL.into_iter().find(faster).map(Faster::Epochs));
     let over = longest.checked_sub(promised).unwrap_or(Duration::ZERO);
     let wait = wait.checked_sub(over).map(|wait| Duration::from_ns(wait.ns() / 1000 * 1000));
@@ -120,12 +119,7 @@ fn nearest(ensemble: &Coordination, own: &ZooKeeper, epochs: Epochs, wait: Durat
     found
 }
 
-fn written(
-    ensemble: &Coordination,
-    own: &ZooKeeper,
-    found: &Found,
-    passed: Option<&Passed>,
-) -> ZooKeeperPlan {
+fn written(ensemble: &Coordination, own: &ZooKeeper, found: &Found, passed: Option<&Passed>) -> ZooKeeperPlan {
     let Found { epochs, ticks, bound, lost: machine_loss } = found;
     let (epochs, machine_loss, wait) = (*epochs, *machine_loss, ticks.wait);
     let RecoveryTimes { leave, jitter, delay, message, recover, learner, write } = own.times;

@@ -23,7 +23,9 @@ pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> 
         CoordinationPlan::Etcd(own) => raft::check(own)?,
     }
     let lost = match plan {
-        CoordinationPlan::ZooKeeper(own) => own.silence.and_then(|silence| Some((own.machine_loss, silence.asked.machine_loss?))),
+        CoordinationPlan::ZooKeeper(own) => {
+            own.silence.and_then(|silence| Some((own.machine_loss, silence.asked.machine_loss?)))
+        }
         CoordinationPlan::Etcd(_) => None,
     };
     if let Some((lost, promised)) = lost.filter(|(lost, promised)| lost > promised) {

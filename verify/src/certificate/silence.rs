@@ -21,7 +21,11 @@ pub(super) fn check(plan: &ZooKeeperPlan, own: &SilencePlan, silence: u128) -> R
     let back = way + late;
     let answered = next + there + back;
     if down <= answered {
-        return Err(Broken::new("a leader that all answer leads on", format!("more than {answered} ns"), own.step_down));
+        return Err(Broken::new(
+            "a leader that all answer leads on",
+            format!("more than {answered} ns"),
+            own.step_down,
+        ));
     }
     // The leader's thread sees it late, and two clocks count a millisecond more and less.
     let seen = down + late + ms + ms;
@@ -42,7 +46,11 @@ pub(super) fn check(plan: &ZooKeeperPlan, own: &SilencePlan, silence: u128) -> R
         let first = silence - next;
         let spread = noticed - first + way;
         if ns(plan.wait) <= spread || plan.adaptive {
-            return Err(Broken::new("a wait for the last that leaves (5.2)", format!("more than {spread} ns, fixed"), plan.wait));
+            return Err(Broken::new(
+                "a wait for the last that leaves (5.2)",
+                format!("more than {spread} ns, fixed"),
+                plan.wait,
+            ));
         }
     }
     Ok(noticed)
