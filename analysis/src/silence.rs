@@ -20,8 +20,8 @@
 //! without one of them no other can be elected. A + L + 2 g = S: the second g is for clocks that run apart.
 //!
 //! **The leader is lost** at 0. Its last word is handled by d + L, and the last follower has left by D = d + L + S + L. The
-//! first may have left j' = tick/2 + g + 3 L + d before. Then they elect another as after the death of a process, but that all
-//! know: T' = D + s_e + (2 d + w + h n(n+1)) + R. Where more servers are left than a quorum, those that left first must wait
+//! first may have left j' = tick/2 + g + 4 L + d before, as one thread had sent its word and another had not. Then they elect
+//! another as after the death of a process, but that all know: T' = D + s_e + (2 d + w + h n(n+1)) + R. Where more servers are left than a quorum, those that left first must wait
 //! for the last one's vote: w > j' + d.
 //!
 //! `analysis/tests/silence.rs` plays ensembles against all of this.
@@ -80,7 +80,7 @@ impl Silence {
         let silence = tick.checked_mul(limit).ok_or(Error::Recovery)?;
         let step_down = silence.checked_sub(margin).ok_or(Error::Recovery)?;
         let noticed = sum(&[(silence, 1), (delay, 1), (latency, 2)])?;
-        let apart = sum(&[(half, 1), (GRAIN, 1), (latency, 3), (delay, 1)])?;
+        let apart = sum(&[(half, 1), (GRAIN, 1), (latency, 4), (delay, 1)])?;
         let usual = sum(&[(half, 1), (GRAIN, 1)])?;
         let stall = step_down.checked_sub(usual).ok_or(Error::Recovery)?;
         Ok(Patience { sync_limit, silence, step_down, noticed, apart, stall })

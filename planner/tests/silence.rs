@@ -129,12 +129,12 @@ fn a_leader_that_is_stopped_or_cut_off_is_replaced_in_a_quarter_of_a_second_wher
 fn five_servers_wait_for_the_last_that_leaves_or_are_refused() {
     let found = planned(&ensemble(5, ms(20), None)).unwrap();
     let own = of(&found);
-    // j' + d + 4 ms, with j' = 16 + 1 + 60 + 1.
-    assert_eq!((own.tick, own.wait, own.adaptive), (ms(32), ms(83), false));
-    assert!(explain(&found, "coordination").unwrap().contains("up to j' = 78 ms apart"));
+    // j' + d + 4 ms, with j' = 16 + 1 + 80 + 1.
+    assert_eq!((own.tick, own.wait, own.adaptive), (ms(32), ms(103), false));
+    assert!(explain(&found, "coordination").unwrap().contains("up to j' = 98 ms apart"));
     check_plan(&found).unwrap();
     for change in [&(|own: &mut ZooKeeperPlan| own.adaptive = true) as &dyn Fn(&mut ZooKeeperPlan), &|own| {
-        (own.wait, own.bound, own.machine_loss) = (ms(79), own.bound, own.machine_loss)
+        (own.wait, own.bound, own.machine_loss) = (ms(99), own.bound, own.machine_loss)
     }] {
         let mut broken = own.clone();
         change(&mut broken);
@@ -146,9 +146,9 @@ fn five_servers_wait_for_the_last_that_leaves_or_are_refused() {
     assert!(refusal.to_string().contains("four servers or less"), "{refusal}");
     planned(&ensemble(4, ms(80), None)).unwrap();
     let fixed = |wait| with(&ensemble(5, ms(20), None), |own| own.wait = Some(wait));
-    // Ticks of 10 ms: 5 + 1 + 60 + 1 and 1.
-    assert!(planned(&fixed(ms(68))).is_err());
-    assert_eq!(of(&planned(&fixed(ms(69))).unwrap()).wait, ms(69));
+    // Ticks of 10 ms: 5 + 1 + 80 + 1 and 1.
+    assert!(planned(&fixed(ms(88))).is_err());
+    assert_eq!(of(&planned(&fixed(ms(89))).unwrap()).wait, ms(89));
 }
 
 #[test]

@@ -42,8 +42,8 @@ pub(super) fn check(plan: &ZooKeeperPlan, own: &SilencePlan, silence: u128) -> R
     }
     let noticed = way + late + silence + late;
     if plan.servers.len() > 4 {
-        // The first may have counted from a word sent as early as can be, that took no time.
-        let first = silence - next;
+        // The first may have counted from a word that took no time, when the thread with the next one was late.
+        let first = silence - next - late;
         let spread = noticed - first + way;
         if ns(plan.wait) <= spread || plan.adaptive {
             return Err(Broken::new(
