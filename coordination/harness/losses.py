@@ -31,7 +31,7 @@ import etcd
 import machine
 import recovery
 import wire
-from ensemble import ROOM, die_with_parent
+from ensemble import ROOM, Ensemble, die_with_parent
 from wires import WiredEnsemble
 
 POLL_S = recovery.POLL_S
@@ -57,7 +57,8 @@ class ZooKeeper:
 
     def __init__(self, name, directory, args, lines=None, plan=None):
         self.plan, self.config = plan, lines or TICKS
-        self.ensemble = Hanging(directory, [name] * args.servers, self.config)
+        # Relays are late themselves, which nothing may be where elections for nothing are counted.
+        self.ensemble = (Ensemble if args.watch else Hanging)(directory, [name] * args.servers, self.config)
 
     def begin(self):
         self.ensemble.__enter__()
