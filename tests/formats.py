@@ -193,7 +193,7 @@ def paths():
 
 def certificates(folder):
     """Plans that keep their promises, and one that lost a fifth of a budget."""
-    for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "etcd", "messages", "packets"):
+    for site in ("walk", "supply", "flight", "two-hosts", "ensemble", "silence", "etcd", "messages", "packets"):
         plan = Path(folder) / f"{site}.json"
         subprocess.run([GIUSTO, "plan", f"sites/{site}.yaml", "--out", plan], cwd=ROOT, check=True, capture_output=True)
         yield "certificate", output("check", "--certificate", plan, "--json")
@@ -203,6 +203,8 @@ def certificates(folder):
         broken = json.loads(plan.read_text())
         if site == "ensemble":
             broken["coordination"]["times"]["message_ns"] *= 2
+        elif site == "silence":
+            broken["coordination"]["silence"]["step_down_ns"] += 1
         elif site == "etcd":
             broken["coordination"]["rounds"] -= 1
         elif site == "messages":
@@ -247,6 +249,8 @@ def ensembles():
     yield "plan", output("plan", "sites/ensemble.yaml", "--json")
     yield "check", output("check", "sites/ensemble.yaml", "--json")
     yield "export", output("export", "zookeeper", "sites/ensemble.yaml", "--json")
+    yield "plan", output("plan", "sites/silence.yaml", "--json")
+    yield "check", output("check", "sites/silence.yaml", "--json")
     yield "plan", output("plan", "sites/etcd.yaml", "--json")
     yield "check", output("check", "sites/etcd.yaml", "--json")
     yield "export-etcd", output("export", "etcd", "sites/etcd.yaml", "--json")

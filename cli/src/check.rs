@@ -6,7 +6,8 @@ use crate::table::{json, say, table};
 use crate::tell::tell;
 use giusto_model::{
     Bandwidth, Coordination, Engine, Etcd, Host, HostNetwork, LocalNeed, Measured, MemberMode, Origin, PacketBucket,
-    Promise, Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Topic, Unused, Vif, Within, ZooKeeper,
+    Promise, Service, ServiceMode, SiteCriticality, SiteMode, SiteModes, Task, Ticks, Topic, Unused, Vif, Within,
+    ZooKeeper,
 };
 use serde_json::json;
 use std::path::Path;
@@ -45,9 +46,13 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let ensemble = |ensemble: &Coordination| {
             let Coordination { servers, recovery, engine } = ensemble;
             match engine {
-                Engine::ZooKeeper(ZooKeeper { epochs, wait, times, tick, sync_limit, places }) => {
+                Engine::ZooKeeper(ZooKeeper { epochs, wait, times, ticks, places }) => {
+                    let (tick, sync_limit, silence) = match ticks {
+                        Ticks::Written { tick, sync_limit } => (Some(tick), Some(sync_limit), None),
+                        Ticks::Planned(asked) => (None, None, Some(asked)),
+                    };
                     json!({"engine": "zookeeper", "servers": servers, "recovery_ns": recovery, "epochs": epochs, "wait_ns": wait,
-                        "times": times, "tick_ns": tick, "sync_limit": sync_limit, "places": places})
+                        "times": times, "tick_ns": tick, "sync_limit": sync_limit, "silence": silence, "places": places})
                 }
                 Engine::Etcd(Etcd { times, places }) => {
                     json!({"engine": "etcd", "servers": servers, "recovery_ns": recovery, "times": times, "places": places})

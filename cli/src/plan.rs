@@ -315,8 +315,10 @@ fn vif(plan: &VifPlan) -> String {
 /// `coordination: 3 servers, another leader within 200 ms at most (200 ms promised), epochs: overlap, a wait of 20 ms`
 fn ensemble(plan: &CoordinationPlan) -> String {
     let how = match plan {
-        CoordinationPlan::ZooKeeper(ZooKeeperPlan { epochs, wait, .. }) => {
-            format!("epochs: {epochs}, a wait of {wait:.3}; 'giusto export zookeeper' writes their files")
+        CoordinationPlan::ZooKeeper(ZooKeeperPlan { epochs, wait, silence, tick, sync_limit, machine_loss, .. }) => {
+            let lost = |_| format!(", {machine_loss:.3} where its machine is lost ({sync_limit} ticks of {tick:.3})");
+            let lost = silence.map(lost).unwrap_or_default();
+            format!("epochs: {epochs}, a wait of {wait:.3}{lost}; 'giusto export zookeeper' writes their files")
         }
         CoordinationPlan::Etcd(EtcdPlan { heartbeat, election, .. }) => format!(
             "a heartbeat of {heartbeat:.3}, an election timeout of {election:.3}; 'giusto export etcd' writes their environments"

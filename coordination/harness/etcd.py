@@ -23,16 +23,22 @@ STOCK = {}
 FROM = re.compile(rb"^X-Server-From: *([0-9a-f]+)\r?$", re.M | re.I)
 
 
-def planned(directory, servers=3, recovery="60s", **measured):
-    """(environment, plan) of an ensemble as `giusto export etcd` and `giusto plan` have it, from what was measured here."""
+def site(directory, engine, servers, recovery, measured):
+    """The file of a site with an ensemble."""
     hosts = [f"edge-{n + 1}" for n in range(servers)]
-    site = Path(directory) / "site.yaml"
-    site.write_text("giusto: 1\nhosts:\n" + "".join(f"  {h}: {{cores: 0}}\n" for h in hosts)
-                    + "services: {batch: {start: sleep 1, promise: leftovers}}\ncoordination:\n  engine: etcd\n  servers: ["
+    file = Path(directory) / f"{engine}.yaml"
+    file.write_text("giusto: 1\nhosts:\n" + "".join(f"  {h}: {{cores: 0}}\n" for h in hosts)
+                    + f"services: {{batch: {{start: sleep 1, promise: leftovers}}}}\ncoordination:\n  engine: {engine}\n  servers: ["
                     + ", ".join(f"{h}:2379" for h in hosts) + f"]\n  promise: {{recovery: {recovery}}}\n  measured: {{"
                     + ", ".join(f"{k}: {v}" for k, v in measured.items()) + "}\n")
-    texts = json.loads(subprocess.run([GIUSTO, "export", "etcd", site, "--json"], check=True, capture_output=True).stdout)
-    plan = json.loads(subprocess.run([GIUSTO, "plan", site, "--json"], check=True, capture_output=True).stdout)
+    return file
+
+
+def planned(directory, servers=3, recovery="60s", **measured):
+    """(environment, plan) of an ensemble as `giusto export etcd` and `giusto plan` have it, from what was measured here."""
+    file = site(directory, "etcd", servers, recovery, measured)
+    texts = json.loads(subprocess.run([GIUSTO, "export", "etcd", file, "--json"], check=True, capture_output=True).stdout)
+    plan = json.loads(subprocess.run([GIUSTO, "plan", file, "--json"], check=True, capture_output=True).stdout)
     lines = (line for line in texts[0]["environment"].splitlines() if not line.startswith("#"))
     return dict(line.split("=", 1) for line in lines), plan["coordination"]
 

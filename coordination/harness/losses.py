@@ -1,14 +1,18 @@
-"""How long an ensemble is without a leader, whatever it was lost to: our ZooKeeper, and etcd with its defaults and as planned.
+"""How long an ensemble is without a leader, whatever it was lost to: ZooKeeper, stock's and ours, with 100 ms x 4 and as planned;
+etcd with its defaults and as planned.
 
     python3 coordination/harness/losses.py [--servers 3] [--losses 10] [--arms giusto,etcd-defaults,etcd] [--faults kill,stop,cut]
-        [--latency 10ms --delay 1ms --write 10ms --recovery 1s] [--seed 1] [--out DIR] [--gate]
+        [--latency 10ms --delay 1ms --write 10ms --recovery 1s] [--watch S --busy N] [--seed 1] [--out DIR] [--gate]
 
-Arms and faults take turns. The leader is killed (SIGKILL), stopped (SIGSTOP) or cut off from the other servers, so that nothing
-is closed; a client polls every survivor every 5 ms, and the first acknowledged write counts, against the bound of the first
-write: of ZooKeeper the one its servers export, and tickTime x syncLimit (100 ms x 4) where nothing is closed; of etcd that of
-`giusto plan`, from what the flags say of this machine. Meanwhile a client writes to each ensemble of etcd; in the end all that
-was acknowledged must be there. A loss during which others had the processors is void (recovery.py). --gate: exit 5 where one of
-etcd that is not void lasted longer than the bound; a lost write always is exit 1.
+Arms (stock, stock-planned, giusto, giusto-planned, etcd-defaults, etcd) and faults take turns. The leader is killed (SIGKILL),
+stopped (SIGSTOP), cut off from the other servers both ways (cut), or so that nothing it sends arrives (mute) or that nothing arrives
+that is sent to it (deaf), or a forced write of its disk does not end (disk); nothing is closed but with kill. A client polls every
+survivor every 5 ms, and the first acknowledged write counts, against the bound of the first write: of ZooKeeper the one its servers
+export, and tickTime x syncLimit where nothing is closed, or what was planned for it; of etcd that of `giusto plan`, from what the
+flags say of this machine. (With disk the leader may go on, as the others are a quorum: then it is asked, too, and no bound counts.)
+Meanwhile a client writes to each ensemble of etcd; in the end all that was acknowledged must be there. A loss during which others had
+the processors is void (recovery.py). --watch: no server is lost for so long, beside N processes that never sleep; elections are counted.
+--gate: exit 5 where a planned one that is not void lasted longer than the bound; a lost write always is exit 1.
 """
 import argparse
 import asyncio
@@ -16,6 +20,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -23,20 +28,37 @@ import time
 from pathlib import Path
 
 import etcd
+import machine
 import recovery
 import wire
+from ensemble import ROOM, Ensemble, die_with_parent
 from wires import WiredEnsemble
 
 POLL_S = recovery.POLL_S
 TICKS = {"tickTime": 100, "syncLimit": 4, "initLimit": 20, "minSessionTimeout": 200, "maxSessionTimeout": 10000}
-LOST_MS = TICKS["tickTime"] * TICKS["syncLimit"]
+# Longer than any loss lasts.
+HUNG_US = 60_000_000
+
+
+def planned(directory, args):
+    """(lines of zoo.cfg, plan) of an ensemble of ours, from what the flags say of this machine."""
+    measured = {"latency": args.latency, "delay": args.delay, "write": args.write}
+    site = etcd.site(directory, "zookeeper", args.servers, f"{args.recovery}, machine-loss: {args.recovery}" if args.promise
+                     else args.recovery, measured)
+    texts = json.loads(subprocess.run([etcd.GIUSTO, "export", "zookeeper", site, "--json"], check=True, capture_output=True).stdout)
+    plan = json.loads(subprocess.run([etcd.GIUSTO, "plan", site, "--json"], check=True, capture_output=True).stdout)
+    lines = (line.split("=", 1) for line in texts[0]["config"].splitlines() if not line.startswith("#"))
+    ours = ("tickTime", "initLimit", "syncLimit", "giusto.step-down")
+    return {**TICKS, **{key: value for key, value in lines if key in ours}, "minSessionTimeout": 200}, plan["coordination"]
 
 
 class ZooKeeper:
     """An arm of recovery.py."""
 
-    def __init__(self, name, directory, args):
-        self.ensemble = WiredEnsemble(directory, [name] * args.servers, TICKS)
+    def __init__(self, name, directory, args, lines=None, plan=None):
+        self.plan, self.config = plan, lines or TICKS
+        # Relays are late themselves, which nothing may be where elections for nothing are counted.
+        self.ensemble = (Ensemble if args.watch else Hanging)(directory, [name] * args.servers, self.config)
 
     def begin(self):
         self.ensemble.__enter__()
@@ -46,17 +68,47 @@ class ZooKeeper:
 
     def bound_ms(self, fault, left):
         first = [int(s.metrics().get("giusto_first_write_bound_us", 0)) / 1000 for s in left]
-        return max(first) + (0 if fault == "kill" else LOST_MS) if max(first) else None
+        if not max(first) or fault == "disk":
+            return None
+        lost = int(self.config["tickTime"]) * int(self.config["syncLimit"])
+        if self.plan:
+            lost = (self.plan["machine_loss_ns"] - self.plan["bound_ns"]) / 1e6
+        return max(first) + (0 if fault == "kill" else lost)
 
     def first_write(self, ports):
         return recovery.first_write(ports)
 
     def term(self):
-        return None
+        """The epoch of the ensemble."""
+        zxids = [line[6:] for s in self.ensemble.servers for line in wire.ask(s.client, "srvr").splitlines() if line.startswith("Zxid:")]
+        return max((int(zxid, 16) >> 32 for zxid in zxids), default=None)
 
     def end(self):
         self.ensemble.__exit__()
         return 0
+
+
+class Hanging(WiredEnsemble):
+    """Whose disks can hang, so that a forced write does not end. All know the same addresses, since a server that is called back takes
+    the one that it is told; who connects to a peer is led through a wire."""
+
+    def hang(self, server):
+        (server.dir / "hangs").touch()
+
+    def mend(self, server):
+        (server.dir / "hangs").unlink(missing_ok=True)
+
+    def route(self, source, target):
+        return target.quorum, target.election
+
+    def environment_of(self, server):
+        slow = self.dir / "slowdisk.so"
+        if not slow.exists():
+            subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", slow, ROOM / "harness" / "slowdisk.c", "-ldl"], check=True)
+            machine.build(self.dir)
+        wires = [pair for (a, b), ports in self.routes.items() if a is server for pair in zip((b.quorum, b.election), ports)]
+        return {"LD_PRELOAD": f"{slow}:{self.dir / 'machine.so'}", "GIUSTO_WIRES": ",".join(f"{a}:{b}" for a, b in wires),
+                "GIUSTO_SLOW_FLAG": str(server.dir / "hangs"), "GIUSTO_SLOW_US": str(HUNG_US)}
 
 
 class Etcd:
@@ -145,13 +197,9 @@ def lose(arm, fault, pids):
     bound = arm.bound_ms(fault, left)
     before = recovery.Machine(pids())
     at = time.time()
-    if fault == "kill":
-        leader.kill()
-    elif fault == "stop":
-        leader.kill(signal.SIGSTOP)
-    else:
-        ensemble.isolate(leader)
-    acknowledged = arm.first_write([s.client for s in left])
+    {"kill": leader.kill, "stop": lambda: leader.kill(signal.SIGSTOP), "cut": lambda: ensemble.isolate(leader),
+     "mute": lambda: ensemble.mute(leader), "deaf": lambda: ensemble.deafen(leader), "disk": lambda: ensemble.hang(leader)}[fault]()
+    acknowledged = arm.first_write([s.client for s in (ensemble.servers if fault == "disk" else left)])
     after = recovery.Machine(before.pids)
     # Who takes no write any more is not waited for longer.
     acknowledged = acknowledged or time.time()
@@ -159,12 +207,35 @@ def lose(arm, fault, pids):
         leader.start()
     elif fault == "stop":
         leader.kill(signal.SIGCONT)
+    elif fault == "disk":
+        leader.kill()
+        ensemble.mend(leader)
+        leader.start()
     else:
         ensemble.heal()
     others, _ = after.since(before)
     ensemble.wait_whole()
     void = recovery.disturbed(others, after.at - before.at)
-    return {"ms": 1000 * (acknowledged - at), "bound_ms": bound, "others_s": others, "void": void}
+    return {"ms": 1000 * (acknowledged - at), "at": at, "bound_ms": bound, "others_s": others, "void": void}
+
+
+def watch(arms, seconds, busy):
+    """How many elections there are while no server is lost."""
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=die_with_parent) for _ in range(busy)]
+    begun = {name: arm.term() for name, arm in arms.items()}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for arm in arms.values():
+            # Some writes, so that disks are in the way.
+            arm.first_write(arm.ensemble.ports())
+        time.sleep(0.05)
+    for process in spinning:
+        process.kill()
+        process.wait()
+    print(f"{seconds} s without a loss beside {busy} processes that never sleep, load {os.getloadavg()[0]:.1f}")
+    for name, arm in arms.items():
+        arm.ensemble.wait_whole()
+        print(f"{name:<14} elections for nothing: {arm.term() - begun[name]}", flush=True)
 
 
 def report(samples):
@@ -178,7 +249,7 @@ def report(samples):
             print(f"{arm:<14}{fault:<6}{0:>4}{len(rows):>5}")
             continue
         shares = [row["ms"] / row["bound_ms"] for row in good if row["bound_ms"]]
-        kept &= max(shares, default=0) <= 1 or not arm.startswith("etcd")
+        kept &= max(shares, default=0) <= 1 or arm not in ("etcd", "giusto-planned")
         bound, share = (f"{max(row['bound_ms'] for row in good):.0f}", f"{max(shares):.2f}") if shares else ("-", "-")
         print(f"{arm:<14}{fault:<6}{len(good):>4}{len(rows) - len(good):>5}{recovery.percentile(times, 50):>7.0f}"
               f"{recovery.percentile(times, 99):>7.0f}{max(times):>7.0f}{bound:>7}{share:>10}")
@@ -193,6 +264,9 @@ def main():
     parser.add_argument("--faults", default="kill,stop,cut")
     for key, value in (("latency", "10ms"), ("delay", "1ms"), ("write", "10ms"), ("recovery", "1s")):
         parser.add_argument(f"--{key}", default=value)
+    parser.add_argument("--promise", action="store_true", help="of ZooKeeper, too: the longest tick with which machine-loss is --recovery")
+    parser.add_argument("--watch", type=int, default=0)
+    parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("target/bench"))
     parser.add_argument("--gate", action="store_true")
@@ -201,10 +275,15 @@ def main():
     a.out.mkdir(parents=True, exist_ok=True)
     lost, quiet, samples = 0, [], {}
     with tempfile.TemporaryDirectory(prefix="giusto-losses-") as scratch:
-        environment, plan = etcd.planned(scratch, a.servers, a.recovery, latency=a.latency, delay=a.delay, write=a.write)
-        print(f"seed {a.seed}, load {os.getloadavg()[0]:.1f}; etcd planned from {a.latency}, {a.delay}, {a.write}: heartbeat "
-              f"{plan['heartbeat_ns'] // 10**6} ms, election timeout {plan['election_ns'] // 10**6} ms, "
-              f"{plan['rounds']} elections")
+        print(f"seed {a.seed}, load {os.getloadavg()[0]:.1f}; planned from {a.latency}, {a.delay}, {a.write}:", end="")
+        if "etcd" in names:
+            environment, plan = etcd.planned(scratch, a.servers, a.recovery, latency=a.latency, delay=a.delay, write=a.write)
+            print(f" heartbeat {plan['heartbeat_ns'] // 10**6} ms, election timeout {plan['election_ns'] // 10**6} ms, "
+                  f"{plan['rounds']} elections", end="")
+        if any(name.endswith("-planned") for name in names):
+            lines, ours = planned(scratch, a)
+            print(f" {lines['tickTime']} ms x {lines['syncLimit']}, step-down {lines['giusto.step-down']}", end="")
+        print(flush=True)
         arms = {}
         for name in names:
             where = Path(scratch) / name
@@ -212,6 +291,8 @@ def main():
                 arms[name] = Etcd(environment, plan, where, a)
             elif name == "etcd-defaults":
                 arms[name] = Etcd(etcd.STOCK, None, where, a)
+            elif name.endswith("-planned"):
+                arms[name] = ZooKeeper(name.removesuffix("-planned"), where, a, lines, ours)
             else:
                 arms[name] = ZooKeeper(name, where, a)
         try:
@@ -221,11 +302,13 @@ def main():
             def pids():
                 return [s.process.pid for arm in arms.values() for s in arm.ensemble.servers if s.process]
 
-            for k in range(a.losses * len(faults)):
+            if a.watch:
+                watch(arms, a.watch, a.busy)
+            for k in range(0 if a.watch else a.losses * len(faults)):
                 for name, arm in arms.items():
                     term = arm.term()
                     time.sleep(rng.uniform(0.5, 1.5))
-                    quiet.append(arm.term() == term)
+                    quiet.append((name, arm.term() == term))
                     fault = faults[k % len(faults)]
                     row = lose(arm, fault, pids)
                     samples.setdefault((name, fault), []).append(row)
@@ -237,8 +320,11 @@ def main():
                 if gone:
                     print(f"{name}: {gone} acknowledged writes are lost")
     kept = report(samples)
-    print(f"etcd: {sum(len(arm.writes) for arm in arms.values() if isinstance(arm, Etcd))} writes acknowledged, {lost} lost; "
-          f"elections for nothing in {quiet.count(False)} of {len(quiet)} pauses")
+    etcds = [arm for arm in arms.values() if isinstance(arm, Etcd)]
+    print(f"etcd: {sum(len(arm.writes) for arm in etcds)} writes acknowledged, {lost} lost")
+    for name in names:
+        pauses = [calm for other, calm in quiet if other == name]
+        print(f"{name}: elections for nothing in {pauses.count(False)} of {len(pauses)} pauses")
     all_rows = [{"arm": arm, "fault": fault, **row} for (arm, fault), rows in samples.items() for row in rows]
     (a.out / "losses.json").write_text(json.dumps(all_rows))
     if lost:

@@ -42,7 +42,12 @@ class Silent(unittest.TestCase):
             session.create("/recovery")
             session.close()
             e.wires.cut = {("quorum", leader.number)}
-            self.assertTrue(recovery.first_write([s.client for s in e.servers if s is not leader], ENOUGH_S))
+            others = [s for s in e.servers if s is not leader]
+            self.assertTrue(recovery.first_write([s.client for s in others], ENOUGH_S))
+            # It has the best vote, which they hear, and would have to be waited for once more.
+            for s in others:
+                self.assertIn("led, and fell silent", s.text())
+                self.assertNotIn("was elected, and does not answer", s.text())
             e.heal()
             e.wait_whole(60)
 

@@ -5,6 +5,10 @@ import threading
 from ensemble import Ensemble, free_ports
 
 
+# So long stock tries to connect to a leader: five times, with 100 ms between.
+LISTENS_S = 0.5
+
+
 class Wires:
     """Runs in a thread of its own. A cut wire is silent: nothing is closed, nothing arrives, as when a switch dies.
     What was sent meanwhile arrives when it is whole again, as TCP would send it again."""
@@ -25,11 +29,22 @@ class Wires:
             # A connection takes packets both ways.
             await self._whole(source, target, port)
             await self._whole(target, source, port)
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", there)
+            there_reader, there_writer = await self._open(there)
         except OSError:
             writer.close()
             return
         await asyncio.gather(self._pump(reader, there_writer, source, target, port), self._pump(there_reader, writer, target, source, port))
+
+    async def _open(self, there):
+        """A wire refuses nothing by itself. Who connected before the other side listens would be told that at once, and try again."""
+        end = self.loop.time() + LISTENS_S
+        while True:
+            try:
+                return await asyncio.open_connection("127.0.0.1", there)
+            except OSError:
+                if self.loop.time() > end:
+                    raise
+                await asyncio.sleep(0.01)
 
     async def _whole(self, source, target, port):
         while (source, target) in self.cut or port in self.cut:

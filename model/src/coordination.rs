@@ -40,23 +40,42 @@ pub struct ZooKeeper {
     pub wait: Option<Duration>,
     /// What a recovery consists of, measured or the paper's.
     pub times: RecoveryTimes,
-    /// `tickTime`, whole milliseconds.
-    pub tick: Duration,
-    /// `syncLimit`: ticks without a word before a follower or leader counts as lost.
-    pub sync_limit: u32,
+    /// When a silent leader is missed.
+    pub ticks: Ticks,
     /// Where servers keep their data and reach each other.
     pub places: Places,
+}
+
+/// When a silent leader is missed: as the site says, or as its hosts allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticks {
+    /// In the site.
+    Written {
+        /// `tickTime`, whole milliseconds.
+        tick: Duration,
+        /// `syncLimit`: ticks without a word before a follower or leader counts as lost.
+        sync_limit: u32,
+    },
+    /// The planner chooses them.
+    Planned(SilenceAsked),
+}
+
+/// Of what ticks are planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SilenceAsked {
+    /// L: by how much a server that is due runs late, on whatever host.
+    #[serde(rename = "latency_ns")]
+    pub latency: Duration,
+    /// From the loss of the leader, by whatever cause, to another that serves, at most; `None`: as soon as can be.
+    #[serde(rename = "machine_loss_ns")]
+    pub machine_loss: Option<Duration>,
 }
 
 impl ZooKeeper {
     /// w in a recovery.
     pub fn wait(&self) -> Duration {
         self.times.wait(self.wait)
-    }
-
-    /// How long a dead machine, or a cut wire, goes unnoticed; `None` beyond 584 years.
-    pub fn silence(&self) -> Option<Duration> {
-        self.tick.checked_mul(u64::from(self.sync_limit))
     }
 }
 
@@ -241,6 +260,9 @@ pub struct ZooKeeperPlan {
     pub tick: Duration,
     /// `syncLimit`.
     pub sync_limit: u32,
+    /// What tick and sync-limit were planned from, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence: Option<SilencePlan>,
     /// Where servers keep their data and reach each other.
     pub places: Places,
     /// T: the death of the leader's process to a leader that serves, at most.
@@ -254,4 +276,15 @@ pub struct ZooKeeperPlan {
     pub machine_loss: Duration,
     /// Where each number comes from.
     pub reasons: Vec<Reason>,
+}
+
+/// How a silent leader is missed, where ticks were planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SilencePlan {
+    /// From what.
+    pub asked: SilenceAsked,
+    /// A leader steps down where no quorum has answered for so long, before another can be elected.
+    #[serde(rename = "step_down_ns")]
+    pub step_down: Duration,
 }

@@ -46,8 +46,8 @@ pub use basis::{Basis, MachineBasis, SiteBasis};
 pub use bits::BitRate;
 pub use certificate::{Admission, Certificate, Point, PredictedPercentile, RestsOn};
 pub use coordination::{
-    Coordination, CoordinationPlan, Engine, Epochs, Places, RecoveryTimes, ZooKeeper, ZooKeeperPlan, STOCK_WAIT,
-    WAIT_MARGIN,
+    Coordination, CoordinationPlan, Engine, Epochs, Places, RecoveryTimes, SilenceAsked, SilencePlan, Ticks, ZooKeeper,
+    ZooKeeperPlan, STOCK_WAIT, WAIT_MARGIN,
 };
 pub use copies::Copies;
 pub use criticality::{Criticality, SiteCriticality};

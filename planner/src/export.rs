@@ -44,6 +44,9 @@ pub fn zookeeper(plan: &ZooKeeperPlan) -> Vec<ServerFiles> {
         let wait = if plan.adaptive { "adaptive".into() } else { micros(plan.wait) };
         let (jitter, delay) = (micros(plan.times.jitter), micros(plan.times.delay));
         let _ = writeln!(config, "giusto.wait={wait}\ngiusto.jitter={jitter}\ngiusto.delay={delay}");
+        if let Some(silence) = &plan.silence {
+            let _ = writeln!(config, "giusto.step-down={}", micros(silence.step_down));
+        }
         ServerFiles { host: member.host.clone(), config, id: format!("{id}\n") }
     };
     ids().map(files).collect()

@@ -115,6 +115,15 @@ pub enum Refusal {
         /// What to do.
         remedy: String,
     },
+    /// Servers notice a silent leader too far apart for an election (exit 1).
+    #[error("coordination: with a latency of {} five servers or more leave a silent leader further apart than they wait for votes ({}); \
+             it would fit with a smaller latency, or with four servers or less", time(*latency), time(*most))]
+    Apart {
+        /// L.
+        latency: Duration,
+        /// w, at most.
+        most: Duration,
+    },
     /// The machine is said to be a host that the site does not have (exit 2).
     #[error("the site has no host '{named}'; it has {}", known.join(", "))]
     Host {

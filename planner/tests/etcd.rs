@@ -122,7 +122,9 @@ fn every_plan_is_proven_and_every_proposal_of_a_refusal_keeps_the_promise() {
                     assert!(planned(&less).is_err(), "{asked:?}");
                     Coordination { recovery: bound, ..asked.clone() }
                 }
-                Faster::Epochs(_) | Faster::Wait(_) => panic!("{near} is of ZooKeeper"),
+                Faster::Epochs(_) | Faster::Wait(_) | Faster::Latency(_) | Faster::MachineLoss(_) => {
+                    panic!("{near} is of ZooKeeper")
+                }
             };
             assert!(planned(&changed).is_ok(), "{near}: {asked:?}");
         }

@@ -7,7 +7,7 @@ use crate::tree::{Kind, Node};
 use crate::value::{count, duration, number, scalar, text};
 use giusto_model::{
     Coordination, Duration, Engine, Epochs, Etcd, EtcdPlaces, EtcdTimes, Host, Member, Places, RecoveryTimes,
-    ZooKeeper, STOCK_WAIT, WAIT_MARGIN,
+    SilenceAsked, Ticks, ZooKeeper, STOCK_WAIT, WAIT_MARGIN,
 };
 
 pub(crate) const COORDINATION: Grammar = Grammar {
@@ -34,10 +34,13 @@ pub(crate) const ETCD: Grammar = Grammar {
 };
 pub(crate) const ETCD_MEASURED: Grammar =
     Grammar { what: "what was measured of hosts, links and disks", keys: &["latency", "delay", "write"], later: &[] };
-pub(crate) const PROMISE: Grammar = Grammar { what: "a promise of coordination", keys: &["recovery"], later: &[] };
+pub(crate) const PROMISE: Grammar =
+    Grammar { what: "a promise of coordination", keys: &["recovery", "machine-loss"], later: &[] };
+pub(crate) const ETCD_PROMISE: Grammar =
+    Grammar { what: "a promise of coordination with engine: etcd", keys: &["recovery"], later: &[] };
 pub(crate) const MEASURED: Grammar = Grammar {
     what: "what was measured of a recovery",
-    keys: &["leave", "jitter", "delay", "message", "recover", "learner", "write"],
+    keys: &["latency", "leave", "jitter", "delay", "message", "recover", "learner", "write"],
     later: &[],
 };
 
@@ -71,16 +74,21 @@ pub(crate) fn read(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
 }
 
 /// What every engine has: its servers, and the longest recovery.
-fn promised(fields: &Fields<'_>, hosts: &[Host], most: (usize, &str)) -> Result<(Vec<Member>, Duration), Fault> {
+fn promised(
+    fields: &Fields<'_>,
+    hosts: &[Host],
+    most: (usize, &str),
+    promise: &Grammar,
+) -> Result<(Vec<Member>, Duration), Fault> {
     let servers = servers(fields.need("servers", "servers: [edge-1:2181, edge-2:2181, edge-3:2181]")?, hosts, most)?;
-    let promise = fields.need("promise", "promise: {recovery: 200ms}")?;
-    let recovery = positive(PROMISE.read(promise, promise.span)?.need("recovery", "recovery: 200ms")?)?;
+    let node = fields.need("promise", "promise: {recovery: 200ms}")?;
+    let recovery = positive(promise.read(node, node.span)?.need("recovery", "recovery: 200ms")?)?;
     Ok((servers, recovery))
 }
 
 fn etcd(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
     let fields = ETCD.read(node, node.span)?;
-    let (servers, recovery) = promised(&fields, hosts, MOST_ETCD)?;
+    let (servers, recovery) = promised(&fields, hosts, MOST_ETCD, &ETCD_PROMISE)?;
     let mut times = EtcdTimes::default();
     if let Some(node) = fields.get("measured") {
         let measured = ETCD_MEASURED.read(node, node.span)?;
@@ -105,7 +113,7 @@ fn etcd(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
 
 fn zookeeper(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
     let fields = COORDINATION.read(node, node.span)?;
-    let (servers, recovery) = promised(&fields, hosts, MOST)?;
+    let (servers, recovery) = promised(&fields, hosts, MOST, &PROMISE)?;
     let times = fields.get("measured").map_or(Ok(RecoveryTimes::default()), times)?;
     let epochs = fields.get("epochs").map(epochs).transpose()?;
     let wait = fields.get("wait").map(|node| wait(node, &times)).transpose()?;
@@ -118,17 +126,34 @@ fn zookeeper(node: &Node, hosts: &[Host]) -> Result<Coordination, Fault> {
         return Err(at.fault(found, "expected a jitter and a delay that are shorter together"));
     }
     let places = places(&fields, &servers)?;
-    let own = ZooKeeper {
-        epochs,
-        wait,
-        times,
-        tick: fields.get("tick").map_or(Ok(TICK), tick)?,
-        sync_limit: fields
-            .get("sync-limit")
-            .map_or(Ok(SYNC_LIMIT), |node| count(node, "a number of ticks", 1..=1000))?,
-        places,
-    };
+    let own = ZooKeeper { epochs, wait, times, ticks: ticks(&fields)?, places };
     Ok(Coordination { servers, recovery, engine: Engine::ZooKeeper(own) })
+}
+
+/// Written, or planned from the latency of the hosts.
+fn ticks(fields: &Fields<'_>) -> Result<Ticks, Fault> {
+    let measured = fields.get("measured").map(|node| MEASURED.read(node, node.span)).transpose()?;
+    let promise = fields.get("promise").map(|node| PROMISE.read(node, node.span)).transpose()?;
+    let latency = measured.as_ref().and_then(|fields| fields.get("latency"));
+    let lost = promise.as_ref().and_then(|fields| fields.get("machine-loss"));
+    let machine_loss = lost.map(positive).transpose()?;
+    let Some(latency) = latency.map(positive).transpose()? else {
+        if let Some(lost) = lost {
+            let expected =
+                "expected measured: {latency: ...}, the largest that giusto measure latency finds on the hosts";
+            return Err(lost.fault("when a lost machine is missed depends on how late servers may be", expected));
+        }
+        let tick = fields.get("tick").map_or(Ok(TICK), tick)?;
+        let ticks = |node| count(node, "a number of ticks", 1..=1000);
+        return Ok(Ticks::Written { tick, sync_limit: fields.get("sync-limit").map_or(Ok(SYNC_LIMIT), ticks)? });
+    };
+    for key in ["tick", "sync-limit"] {
+        if let Some(node) = fields.get(key) {
+            let found = format!("{key} is planned where measured has a latency");
+            return Err(node.fault(found, format!("expected {key} or latency; leave one of them out")));
+        }
+    }
+    Ok(Ticks::Planned(SilenceAsked { latency, machine_loss }))
 }
 
 /// Where servers keep their data and reach each other; three ports on each host, all different.

@@ -27,16 +27,7 @@ struct Choice {
 /// Decides every parameter of the ensemble, or says what would keep its promise. `here`: the latency that was measured of one of
 /// its hosts. O(LONGEST · MOST_TICKS²), much less where the bound is short.
 pub(super) fn plan(ensemble: &Coordination, own: &Etcd, here: Option<(&str, Duration)>) -> Result<EtcdPlan, Refusal> {
-    if let Some((host, measured)) = here.filter(|(_, measured)| *measured > own.times.latency) {
-        return Err(Refusal::Latency {
-            why: format!(
-                "{} on host '{host}', of whose ensemble no server may be later than {}",
-                time(measured),
-                time(own.times.latency)
-            ),
-            remedy: "write the largest of all its hosts as coordination: {measured: {latency: ...}}".into(),
-        });
-    }
+    super::no_less(own.times.latency, here)?;
     let servers = ensemble.servers.len();
     let slow = match choose(&own.times, servers, ensemble.recovery)? {
         Ok(found) => return written(ensemble, own, &found),

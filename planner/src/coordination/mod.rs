@@ -2,19 +2,36 @@
 
 mod etcd;
 mod refusal;
+mod ticks;
 mod zookeeper;
 
 pub use refusal::{Faster, How, SlowRecovery};
 pub use zookeeper::slow_to_see;
 
 use crate::refusal::Refusal;
+use crate::words::time;
 use giusto_model::{Coordination, CoordinationPlan, Duration, Engine};
 
 /// Decides every parameter of the ensemble, or says what would keep its promise. `here`: the latency that was measured of one of
 /// its hosts.
 pub(crate) fn plan(ensemble: &Coordination, here: Option<(&str, Duration)>) -> Result<CoordinationPlan, Refusal> {
     match &ensemble.engine {
-        Engine::ZooKeeper(own) => zookeeper::plan(ensemble, own).map(CoordinationPlan::ZooKeeper),
+        Engine::ZooKeeper(own) => zookeeper::plan(ensemble, own, here).map(CoordinationPlan::ZooKeeper),
         Engine::Etcd(own) => etcd::plan(ensemble, own, here).map(CoordinationPlan::Etcd),
+    }
+}
+
+/// Refuses an L that is smaller than what was measured of one of the ensemble's hosts.
+fn no_less(latency: Duration, here: Option<(&str, Duration)>) -> Result<(), Refusal> {
+    match here.filter(|(_, measured)| *measured > latency) {
+        None => Ok(()),
+        Some((host, measured)) => Err(Refusal::Latency {
+            why: format!(
+                "{} on host '{host}', of whose ensemble no server may be later than {}",
+                time(measured),
+                time(latency)
+            ),
+            remedy: "write the largest of all its hosts as coordination: {measured: {latency: ...}}".into(),
+        }),
     }
 }

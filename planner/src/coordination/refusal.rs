@@ -32,6 +32,13 @@ pub enum How {
         /// w.
         wait: Duration,
     },
+    /// ZooKeeper, whose leader is stopped or cut off.
+    Silence {
+        /// L.
+        latency: Duration,
+        /// As above.
+        epochs: Epochs,
+    },
     /// etcd, with what makes its bound the shortest.
     Etcd {
         /// H.
@@ -47,6 +54,7 @@ impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             How::ZooKeeper { epochs, wait } => write!(f, "epochs: {epochs}, a wait of {}", time(*wait)),
+            How::Silence { latency, epochs } => write!(f, "a latency of {}, epochs: {epochs}", time(*latency)),
             How::Etcd { heartbeat, election, rounds } => {
                 write!(f, "a heartbeat of {}, an election timeout of {}, ", time(*heartbeat), time(*election))?;
                 write!(f, "{rounds} elections")
@@ -64,8 +72,12 @@ pub enum Faster {
     Wait(Duration),
     /// A smaller ensemble that survives the loss of at least one server: the largest.
     Servers(usize),
+    /// The largest L with which a silent leader is missed soon enough, in whole microseconds.
+    Latency(Duration),
     /// What can be promised.
     Recovery(Duration),
+    /// What can be promised of the loss of a machine.
+    MachineLoss(Duration),
 }
 
 impl fmt::Display for Faster {
@@ -74,6 +86,8 @@ impl fmt::Display for Faster {
             Faster::Epochs(epochs) => write!(f, "epochs: {epochs}"),
             Faster::Wait(wait) => write!(f, "wait: {}", written(*wait)),
             Faster::Servers(servers) => write!(f, "{servers} servers"),
+            Faster::Latency(latency) => write!(f, "measured: {{latency: {}}}", written(*latency)),
+            Faster::MachineLoss(bound) => write!(f, "promise: {{machine-loss: {}}}", written(*bound)),
             Faster::Recovery(bound) => write!(f, "promise: {{recovery: {}}}", written(*bound)),
         }
     }
@@ -88,15 +102,16 @@ impl fmt::Display for SlowRecovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SlowRecovery { servers, how, promised, bound, nearest } = self;
         let over = bound.checked_sub(*promised).unwrap_or(Duration::ZERO);
+        let lost = if matches!(how, How::Silence { .. }) { "is stopped or cut off" } else { "dies" };
         write!(
             f,
-            "coordination: when the leader of {servers} servers dies, another serves within {} at most ({how}), {} later \
+            "coordination: when the leader of {servers} servers {lost}, another serves within {} at most ({how}), {} later \
              than promised ({})",
             time(*bound),
             time(over),
             time(*promised)
         )?;
-        let nearest: Vec<String> = nearest.iter().map(Faster::to_string).collect();
-        write!(f, "; it would fit with {}, or with shorter parts of a recovery (measured: ...)", nearest.join(", or "))
+        let nearest: Vec<String> = nearest.iter().map(|near| format!("{near}, or ")).collect();
+        write!(f, "; it would fit with {}with shorter parts of a recovery (measured: ...)", nearest.concat())
     }
 }

@@ -28,6 +28,7 @@ mod raft;
 mod read;
 mod recovery;
 mod route;
+mod silence;
 mod site;
 mod survival;
 mod topic;

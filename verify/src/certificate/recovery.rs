@@ -2,6 +2,7 @@
 
 use super::broken::{long_enough, Broken};
 use super::raft;
+use super::silence;
 use giusto_model::{CoordinationPlan, Duration, Epochs, Member, RecoveryTimes, ZooKeeperPlan};
 use serde::Serialize;
 
@@ -20,6 +21,15 @@ pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> 
     match plan {
         CoordinationPlan::ZooKeeper(own) => zookeeper(own)?,
         CoordinationPlan::Etcd(own) => raft::check(own)?,
+    }
+    let lost = match plan {
+        CoordinationPlan::ZooKeeper(own) => {
+            own.silence.and_then(|silence| Some((own.machine_loss, silence.asked.machine_loss?)))
+        }
+        CoordinationPlan::Etcd(_) => None,
+    };
+    if let Some((lost, promised)) = lost.filter(|(lost, promised)| lost > promised) {
+        return Err(Broken::new("the promised recovery where a machine is lost", lost, promised));
     }
     if plan.bound() > plan.recovery() {
         return Err(Broken::new("the promised recovery of the ensemble", plan.bound(), plan.recovery()));
@@ -60,7 +70,12 @@ fn zookeeper(plan: &ZooKeeperPlan) -> Result<(), Broken> {
     let learners = (0..left).map(|_| ns(learner)).sum::<u128>();
     let bound = ns(delay) + ns(leave) + election + ns(recover) + learners + writes;
     let first_write = bound + 2 * (2 * ns(delay) + ns(learner) + ns(write));
-    let lost = bound + ns(plan.tick) * u128::from(plan.sync_limit);
+    let silence = ns(plan.tick) * u128::from(plan.sync_limit);
+    let lost = match &plan.silence {
+        None => bound + silence,
+        // Known to all by then, instead of by the first one that sees a closed connection, and the last.
+        Some(own) => bound - ns(delay) - ns(jitter) + silence::check(plan, own, silence)?,
+    };
     long_enough([
         ("longest recovery of the ensemble", plan.bound, bound),
         ("longest time to its first write", plan.first_write, first_write),

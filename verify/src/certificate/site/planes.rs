@@ -4,7 +4,7 @@ use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
     CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, PacketWay, Path, PathPlan, PathStage, Plan, Service,
-    Site, Steps, Through, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
+    Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
 };
 use std::ops::Range;
 
@@ -49,12 +49,24 @@ pub(super) fn ensemble(plan: &Plan, site: &Site) -> Result<(), Broken> {
 
 fn zookeeper(whose: &str, wanted: &ZooKeeper, planned: &ZooKeeperPlan) -> Result<(), Broken> {
     same(whose, "what its recovery consists of", &wanted.times, &planned.times)?;
-    same(whose, "its tick", &wanted.tick, &planned.tick)?;
-    same(whose, "its sync-limit", &wanted.sync_limit, &planned.sync_limit)?;
+    let asked = match wanted.ticks {
+        Ticks::Written { tick, sync_limit } => {
+            same(whose, "its tick", &tick, &planned.tick)?;
+            same(whose, "its sync-limit", &sync_limit, &planned.sync_limit)?;
+            None
+        }
+        Ticks::Planned(asked) => Some(asked),
+    };
+    same(whose, "what its ticks are planned from", &asked, &planned.silence.map(|silence| silence.asked))?;
     same(whose, "where its servers keep their data", &wanted.places, &planned.places)?;
     same(whose, "how epochs reach the disk", &wanted.epochs.unwrap_or(planned.epochs), &planned.epochs)?;
-    same(whose, "the wait for votes", &wanted.wait(), &planned.wait)?;
-    same(whose, "whether the wait adapts", &wanted.wait.is_none(), &planned.adaptive)
+    // Where more servers leave a silent leader than elect one they have to wait for the last one, which its part is about.
+    let longer = planned.silence.is_some() && planned.servers.len() > 4;
+    if !longer || wanted.wait.is_some() {
+        same(whose, "the wait for votes", &wanted.wait(), &planned.wait)?;
+        return same(whose, "whether the wait adapts", &(wanted.wait.is_none()), &planned.adaptive);
+    }
+    same(whose, "a wait for votes that is no shorter", &wanted.wait().max(planned.wait), &planned.wait)
 }
 
 pub(super) fn paths(plan: &Plan, site: &Site) -> Result<(), Broken> {

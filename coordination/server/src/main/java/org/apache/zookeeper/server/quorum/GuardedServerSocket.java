@@ -7,6 +7,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.SocketException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -16,7 +17,11 @@ final class GuardedServerSocket extends ServerSocket {
     private static final Logger LOG = LoggerFactory.getLogger(GuardedServerSocket.class);
     private static final long AGAIN_MS = 20;
 
-    GuardedServerSocket(InetSocketAddress address) throws IOException {
+    private final LongConsumer answers;
+
+    /** @param answers to heartbeats, as {@link PacketGuard} has them */
+    GuardedServerSocket(InetSocketAddress address, LongConsumer answers) throws IOException {
+        this.answers = answers;
         setReuseAddress(true);
         bind(address);
     }
@@ -28,7 +33,7 @@ final class GuardedServerSocket extends ServerSocket {
             Socket socket = new Socket() {
                 @Override
                 public InputStream getInputStream() throws IOException {
-                    return new PacketGuard(super.getInputStream());
+                    return new PacketGuard(super.getInputStream(), answers);
                 }
             };
             try {

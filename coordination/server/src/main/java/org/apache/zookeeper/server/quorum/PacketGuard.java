@@ -3,6 +3,7 @@ package org.apache.zookeeper.server.quorum;
 import java.io.FilterInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.function.LongConsumer;
 
 /**
  * What a learner sends, and nothing that fills the leader's memory: stock reads as many identities in a packet as it announces, each of
@@ -27,8 +28,19 @@ final class PacketGuard extends FilterInputStream {
     private int texts;
     private long textBytes;
 
-    PacketGuard(InputStream in) {
+    /** Of this packet. */
+    private int type;
+    private long zxid;
+    private final LongConsumer answers;
+
+    /** @param answers is told the zxid of each answer to a heartbeat, which is that of the heartbeat */
+    PacketGuard(InputStream in, LongConsumer answers) {
         super(in);
+        this.answers = answers;
+    }
+
+    PacketGuard(InputStream in) {
+        this(in, zxid -> { });
     }
 
     @Override
@@ -47,6 +59,14 @@ final class PacketGuard extends FilterInputStream {
                     number = number << 8 | bytes[offset + j] & 0xff;
                 }
             }
+            if (part == Part.HEADER) {
+                for (int j = i; j < i + step; j++) {
+                    // Type, then zxid: what is shifted out of the one is the other's no more.
+                    boolean first = HEADER - left + j - i < Integer.BYTES;
+                    type = first ? type << 8 | bytes[offset + j] & 0xff : type;
+                    zxid = first ? 0 : zxid << 8 | bytes[offset + j] & 0xff;
+                }
+            }
             i += step;
             left -= step;
             while (left == 0) {
@@ -62,6 +82,9 @@ final class PacketGuard extends FilterInputStream {
         number = 0;
         switch (part) {
         case HEADER:
+            if (type == Leader.PING) {
+                answers.accept(zxid);
+            }
             enter(Part.DATA_LENGTH, Integer.BYTES);
             break;
         case DATA_LENGTH:

@@ -17,10 +17,14 @@ final class Ready {
         notifyAll();
     }
 
+    synchronized boolean said(long sid, long round) {
+        return rounds.getOrDefault(sid, Long.MIN_VALUE) >= round;
+    }
+
     /** Waits until a server has said that it leads in this round or a later one (-1: a reconfiguration named it); false where it did not in time. */
     synchronized boolean await(long sid, long round, long timeoutNs) throws InterruptedException {
         long end = System.nanoTime() + timeoutNs;
-        while (rounds.getOrDefault(sid, Long.MIN_VALUE) < round) {
+        while (!said(sid, round)) {
             long left = end - System.nanoTime();
             if (left <= 0) {
                 return false;

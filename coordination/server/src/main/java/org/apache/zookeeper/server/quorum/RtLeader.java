@@ -10,6 +10,8 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.server.Request;
+import org.apache.zookeeper.server.quorum.flexible.QuorumOracleMaj;
+import org.apache.zookeeper.server.quorum.flexible.QuorumVerifier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -43,8 +45,66 @@ final class RtLeader extends Leader {
     /** Bytes that observers were told since it was counted what they have not read. Guarded by this. */
     private long told;
 
-    RtLeader(QuorumPeer self, LeaderZooKeeperServer server) throws IOException, X509Exception {
+    /** Heartbeats carry when they were sent, in ns since then. */
+    private final long bornNs = System.nanoTime();
+    private final Lease lease;
+    /** The thread that sends heartbeats. */
+    private volatile Thread leading;
+
+    /** @param patienceNs it steps down where no quorum has answered a heartbeat that is younger; 0: that is left to stock's timeouts */
+    RtLeader(RtQuorumPeer self, LeaderZooKeeperServer server, long patienceNs) throws IOException, X509Exception {
         super(self, server);
+        lease = patienceNs > 0 ? new Lease(patienceNs) : null;
+    }
+
+    /** Called by its own thread, which sends heartbeats from now on. */
+    void serves() {
+        // Of what an oracle decides a quorum tells nothing; TLS and SASL hide answers.
+        boolean hidden = self.isSslQuorum() || self.shouldUsePortUnification() || self.isQuorumSaslAuthEnabled();
+        if (lease == null || hidden || self.getQuorumVerifier() instanceof QuorumOracleMaj) {
+            return;
+        }
+        leading = Thread.currentThread();
+        Thread thread = new Thread(this::holdOn, "giusto-lease");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Stock's heartbeat has this zxid, which no learner looks at: each sends it back. One below 0 does not count as a request's. */
+    @Override
+    public synchronized long getLastProposed() {
+        return Thread.currentThread() == leading ? -1 - (System.nanoTime() - bornNs) : super.getLastProposed();
+    }
+
+    /** Called by a learner's thread. */
+    private void answered(long zxid) {
+        long sentNs = bornNs - 1 - zxid;
+        if (lease != null && zxid < 0 && sentNs - System.nanoTime() <= 0 && Thread.currentThread() instanceof LearnerHandler) {
+            lease.answered(((LearnerHandler) Thread.currentThread()).getSid(), sentNs);
+        }
+    }
+
+    private void holdOn() {
+        try {
+            while (self.isRunning() && zk.isRunning()) {
+                long leftNs = lease.leftNs(self.getMyId(), self.getVotingView().keySet(), this::isQuorum, System.nanoTime());
+                if (leftNs <= 0) {
+                    LOG.warn("No quorum has answered for so long that another leader may be elected soon");
+                    ((RtQuorumPeer) self).isAlone();
+                    shutdown("No quorum answers");
+                    return;
+                }
+                TimeUnit.NANOSECONDS.sleep(leftNs);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private boolean isQuorum(Set<Long> sids) {
+        QuorumVerifier now = self.getQuorumVerifier();
+        QuorumVerifier next = self.getLastSeenQuorumVerifier();
+        return now.containsQuorum(sids) && (next == null || next.getVersion() <= now.getVersion() || next.containsQuorum(sids));
     }
 
     /** Called by stock's constructor. TLS and SASL say something else first, and keep strangers out themselves. */
@@ -55,7 +115,7 @@ final class RtLeader extends Leader {
         }
         try {
             // Resolved anew, as stock does.
-            return Optional.of(new GuardedServerSocket(new InetSocketAddress(address.getHostString(), address.getPort())));
+            return Optional.of(new GuardedServerSocket(new InetSocketAddress(address.getHostString(), address.getPort()), this::answered));
         } catch (IOException e) {
             LOG.error("Couldn't bind to {}", address, e);
             return Optional.empty();
@@ -75,6 +135,9 @@ final class RtLeader extends Leader {
         }
         synchronized (arriving) {
             alone = Thread.currentThread();
+        }
+        if (((RtQuorumPeer) self).heardOfAnother()) {
+            heardRival();
         }
         try {
             return promisedEpoch(sid, promised);

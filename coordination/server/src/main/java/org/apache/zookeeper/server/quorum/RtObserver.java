@@ -22,6 +22,6 @@ final class RtObserver extends Observer {
     @Override
     protected void sockConnect(Socket socket, InetSocketAddress address, int timeout) throws IOException {
         peer.awaitReady();
-        super.sockConnect(socket, address, timeout);
+        super.sockConnect(socket, address, peer.connectMs(timeout));
     }
 }

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
+import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.util.Set;
 import java.util.concurrent.ExecutorService;
@@ -41,6 +42,8 @@ class RtQuorumPeer extends QuorumPeer {
     private static final long CONNECT_NS = TimeUnit.SECONDS.toNanos(2);
     /** A stock leader never says that it is ready: it is tried this often. */
     private static final long READY_NS = TimeUnit.MILLISECONDS.toNanos(15);
+    /** A leader that said so longer ago may be none any more. */
+    private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(2);
     /** A server that has not served yet gives its leader no less for its first answer. */
     private static final long STARTING_MS = 2000;
 
@@ -56,6 +59,14 @@ class RtQuorumPeer extends QuorumPeer {
     private EpochStore epochs;
     private ExecutorService writer;
     private volatile long lostLeader = -1;
+    /** Who said last that it leads, while this server did not, and when. */
+    private volatile Vote heard;
+    private volatile long heardNs;
+    /** It steps down as no quorum answers, and has heard of no voter since; until when that counts. */
+    private volatile boolean deaf;
+    private volatile long deafNs;
+    /** Until when it tries to connect to a leader. */
+    private volatile long connectEndNs;
     /** Whether this process ever served. */
     private volatile boolean served;
     /** Whether its ensemble is lost, and no other elected yet. Guarded by seekers. */
@@ -133,7 +144,7 @@ class RtQuorumPeer extends QuorumPeer {
         FastLeaderElection election = new FastLeaderElection(this, manager);
         // Before its threads start: no thread has used the queues that are replaced.
         election.recvqueue = new VoteQueue(this, election, settings.has(Settings.Feature.UNANIMOUS));
-        election.sendqueue = new WordQueue(election);
+        election.sendqueue = new WordQueue(election, this::keepsFrom);
         election.start();
         return election;
     }
@@ -171,6 +182,7 @@ class RtQuorumPeer extends QuorumPeer {
         if (!getVotingView().containsKey(message.sid)) {
             return;
         }
+        deaf = false;
         seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
@@ -186,11 +198,34 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    /** Whether another said, just before this one began to lead, that it leads in a later round. */
+    boolean heardOfAnother() {
+        Vote theirs = heard;
+        Vote ours = getCurrentVote();
+        return theirs != null && ours != null && System.nanoTime() - heardNs < HEARD_NS
+            && theirs.getElectionEpoch() > ours.getElectionEpoch();
+    }
+
+    /**
+     * As a leader it was answered by no quorum. Others may hear it all the same, and its vote is the best: it keeps that to itself for as
+     * long as they need to elect another, or until it hears one of them.
+     */
+    void isAlone() {
+        deafNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.max(Suspect.LEAST_MS, (long) getTickTime() * getSyncLimit()));
+        deaf = true;
+    }
+
+    private boolean keepsFrom(long sid) {
+        return deaf && sid != getMyId() && System.nanoTime() - deafNs < 0;
+    }
+
     /** Of two servers that both lead in one round, the one with the better vote stays. */
     private void heardLeader(Vote theirs) {
         Leader leading = leader;
         Vote ours = getCurrentVote();
         if (!(leading instanceof RtLeader)) {
+            heard = theirs;
+            heardNs = System.nanoTime();
             return;
         }
         boolean better = theirs.getPeerEpoch() != ours.getPeerEpoch() ? theirs.getPeerEpoch() > ours.getPeerEpoch()
@@ -220,6 +255,9 @@ class RtQuorumPeer extends QuorumPeer {
             suspect.answered();
             phases.serving(System.nanoTime());
             epochs.settle();
+            if (leader instanceof RtLeader) {
+                ((RtLeader) leader).serves();
+            }
         }
     }
 
@@ -229,7 +267,7 @@ class RtQuorumPeer extends QuorumPeer {
     protected Leader makeLeader(FileTxnSnapLog log) throws IOException, X509Exception {
         lostLeader = -1;
         LeaderZooKeeperServer server = new RtLeaderServer(log, this, getZkDb(), settings.has(Settings.Feature.SNAPSHOT));
-        Leader made = new RtLeader(this, server);
+        Leader made = new RtLeader(this, server, settings.stepDownNs(getTickTime(), getSyncLimit()));
         if (settings.has(Settings.Feature.FQCE)) {
             sayReady();
         }
@@ -313,6 +351,7 @@ class RtQuorumPeer extends QuorumPeer {
      */
     void connect(Attempt attempt, BooleanSupplier connected) throws IOException {
         long end = System.nanoTime() + Math.min(CONNECT_NS, TimeUnit.MILLISECONDS.toNanos(patienceMs()));
+        connectEndNs = end;
         while (true) {
             try {
                 attempt.run();
@@ -329,8 +368,23 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    /** A machine that is gone refuses nothing: stock would wait for initLimit ticks for it. */
+    int connectMs(int stockMs) throws SocketTimeoutException {
+        long leftMs = TimeUnit.NANOSECONDS.toMillis(connectEndNs - System.nanoTime());
+        if (leftMs <= 0) {
+            throw new SocketTimeoutException("the leader does not answer");
+        }
+        return (int) Math.min(stockMs, leftMs);
+    }
+
+    /** Whether the leader we voted for has said that its socket is bound. */
+    boolean leaderIsReady() {
+        Vote vote = getCurrentVote();
+        return vote != null && ready.said(vote.getId(), vote.getElectionEpoch());
+    }
+
     /** Whether this server goes on, and the election channel to the server it voted for is open. */
-    private boolean leaderIsUp() {
+    boolean leaderIsUp() {
         Vote vote = getCurrentVote();
         QuorumCnxManager manager = getQuorumCnxManager();
         return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());
@@ -350,6 +404,15 @@ class RtQuorumPeer extends QuorumPeer {
             LOG.warn("Server {} was elected, and does not answer at its quorum port: its votes do not count here for {} ms", vote.getId(),
                 TimeUnit.NANOSECONDS.toMillis(Suspect.DEAF_NS));
             suspect.silent(vote.getId(), System.nanoTime());
+        }
+    }
+
+    /** The leader we follow has said nothing for syncLimit ticks: its votes may arrive all the same, and they are the best. */
+    void leaderFellSilent() {
+        Vote vote = getCurrentVote();
+        if (vote != null) {
+            LOG.warn("Server {} led, and fell silent", vote.getId());
+            suspect.fellSilent(vote.getId(), (long) getTickTime() * getSyncLimit(), System.nanoTime());
         }
     }
 

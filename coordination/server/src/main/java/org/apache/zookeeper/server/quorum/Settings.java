@@ -52,14 +52,17 @@ final class Settings {
     static final String JITTER = "giusto.jitter";
     static final String DELAY = "giusto.delay";
     static final String MARGIN = "giusto.margin";
+    static final String STEP_DOWN = "giusto.step-down";
     static final String FEATURES = "giusto.features";
     static final String ZOOKEEPER = "giusto.zookeeper";
-    private static final List<String> KEYS = List.of(EPOCHS, ACCEPT, WAIT, JITTER, DELAY, MARGIN, FEATURES, ZOOKEEPER);
+    private static final List<String> KEYS = List.of(EPOCHS, ACCEPT, WAIT, JITTER, DELAY, MARGIN, STEP_DOWN, FEATURES, ZOOKEEPER);
     /** The ZooKeepers whose classes ours are made for: tests/coordination.sh starts servers of each. */
     static final List<String> KNOWN = List.of("3.9.4", "3.9.5", "3.9.6");
 
     /** Stock's finalizeWait: no wait of ours is longer. */
     static final long STOCK_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(FastLeaderElection.finalizeWait);
+
+    private static final long LONGEST_NS = TimeUnit.SECONDS.toNanos(1000);
 
     final EpochStore.Mode epochs;
     /** The fixed wait w in ns, or 0 where it is measured. */
@@ -68,6 +71,8 @@ final class Settings {
     final long jitterNs;
     final long delayNs;
     final long marginNs;
+    /** A leader steps down where no quorum has answered for so long; 0: nothing is written. */
+    private final long stepDownNs;
     final Set<Feature> features;
     /** The ZooKeeper that is taken though we do not know it; null: none. */
     private final String accepted;
@@ -87,8 +92,30 @@ final class Settings {
         if (waitNs == 0 && jitterNs + delayNs + marginNs > STOCK_WAIT_NS) {
             throw new Wrong(JITTER + " + " + DELAY + " + " + MARGIN + " is more than the 200ms that stock ZooKeeper waits");
         }
+        stepDownNs = given.containsKey(STEP_DOWN) ? duration(STEP_DOWN, given.get(STEP_DOWN), LONGEST_NS, "1000s") : 0;
         features = features(given.get(FEATURES));
         accepted = given.get(ZOOKEEPER);
+    }
+
+    /**
+     * How long a leader that no quorum answers goes on, in ns: less than its followers wait, syncLimit ticks. Half a tick less where nothing
+     * is written; 0, which leaves it to stock's timeouts, where that is less than a tick.
+     */
+    long stepDownNs(int tickMs, int syncLimit) {
+        long tickNs = TimeUnit.MILLISECONDS.toNanos(tickMs);
+        return stepDownNs > 0 ? Math.min(stepDownNs, tickNs * syncLimit) : syncLimit > 1 ? tickNs * syncLimit - tickNs / 2 : 0;
+    }
+
+    /**
+     * A leader that knows later than its followers that it is alone.
+     *
+     * @throws Wrong where giusto.step-down is as long as syncLimit ticks
+     */
+    void silence(int tickMs, int syncLimit) {
+        if (stepDownNs >= TimeUnit.MILLISECONDS.toNanos(tickMs) * syncLimit) {
+            throw new Wrong(STEP_DOWN + " is not shorter than " + syncLimit + " ticks of " + tickMs + " ms (syncLimit), after which followers"
+                + " leave a leader; write a shorter time, or leave it out");
+        }
     }
 
     /**
@@ -162,16 +189,21 @@ final class Settings {
         }
     }
 
-    /** A whole number with a unit: us, ms or s, more than 0 and at most stock's wait. */
+    /** At most what stock ZooKeeper waits. */
     private static long duration(String key, String text) {
+        return duration(key, text, STOCK_WAIT_NS, "200ms, what stock ZooKeeper waits");
+    }
+
+    /** A whole number with a unit: us, ms or s, more than 0. */
+    private static long duration(String key, String text, long mostNs, String most) {
         String[] units = {"us", "ms", "s"};
         long[] ns = {1_000L, 1_000_000L, 1_000_000_000L};
         for (int i = 0; i < units.length; i++) {
             String number = text.endsWith(units[i]) ? text.substring(0, text.length() - units[i].length()) : "";
             if (number.matches("[0-9]{1,9}")) {
                 long value = Long.parseLong(number) * ns[i];
-                if (value == 0 || value > STOCK_WAIT_NS) {
-                    throw new Wrong(key + " = " + text + " is out of range: more than 0 and at most 200ms, what stock ZooKeeper waits");
+                if (value == 0 || value > mostNs) {
+                    throw new Wrong(key + " = " + text + " is out of range: more than 0 and at most " + most);
                 }
                 return value;
             }

@@ -1,6 +1,7 @@
 package org.apache.zookeeper.server.quorum;
 
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.LongPredicate;
 import org.apache.zookeeper.server.quorum.FastLeaderElection.ToSend;
 import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
 
@@ -20,13 +21,18 @@ final class WordQueue extends LinkedBlockingQueue<ToSend> {
 
     private final transient FastLeaderElection election;
 
-    WordQueue(FastLeaderElection election) {
+    private final transient LongPredicate quiet;
+
+    /** @param quiet to whom no vote is to be told */
+    WordQueue(FastLeaderElection election, LongPredicate quiet) {
         this.election = election;
+        this.quiet = quiet;
     }
 
     @Override
     public boolean offer(ToSend word) {
         boolean outdated = word.state != ServerState.LOOKING && word.electionEpoch >= 0 && word.electionEpoch < election.logicalclock.get();
-        return outdated || super.offer(word);
+        boolean kept = word.state == ServerState.LOOKING && quiet.test(word.sid);
+        return outdated || kept || super.offer(word);
     }
 }

@@ -89,4 +89,24 @@ class PacketGuardTest {
         both.write(b);
         return both.toByteArray();
     }
+
+    @Test
+    void theLeaderIsToldWhichHeartbeatsAreAnswered() throws IOException {
+        Random random = new Random(5);
+        for (int run = 0; run < 200; run++) {
+            byte[] bytes = packets(random, 20, 2);
+            List<Long> expected = new ArrayList<>();
+            var in = org.apache.jute.BinaryInputArchive.getArchive(new ByteArrayInputStream(bytes));
+            for (int i = 0; i < 20; i++) {
+                QuorumPacket packet = new QuorumPacket();
+                in.readRecord(packet, "packet");
+                if (packet.getType() == Leader.PING) {
+                    expected.add(packet.getZxid());
+                }
+            }
+            List<Long> found = new ArrayList<>();
+            new PacketGuard(pieces(random, bytes), found::add).readAllBytes();
+            org.junit.jupiter.api.Assertions.assertEquals(expected, found);
+        }
+    }
 }

@@ -63,7 +63,7 @@ class RtLeaderTest {
             public void submitLearnerRequest(Request request) {
                 taken.add(request);
             }
-        });
+        }, 0);
     }
 
     @AfterEach

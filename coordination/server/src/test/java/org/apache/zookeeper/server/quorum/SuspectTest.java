@@ -39,4 +39,16 @@ class SuspectTest {
         assertEquals(Suspect.LEAST_MS, suspect.patienceMs(100, 2000), "a recovery takes a while");
         assertEquals(Suspect.LEAST_MS, suspect.patienceMs(100, 200), "however short initLimit is");
     }
+
+    @Test
+    void oneThatFellSilentIsLeftOutForAsLongAgain() {
+        suspect.fellSilent(3, 400, 100);
+        assertTrue(suspect.concerns(2, 3, 100 + 399_000_000L));
+        assertFalse(suspect.concerns(2, 3, 100 + 400_000_000L), "it may only have paused");
+        suspect.fellSilent(3, 120, 100);
+        assertTrue(suspect.concerns(3, 3, 100 + 299_000_000L), "the others have noticed by then");
+        suspect.fellSilent(3, 10_000, 100);
+        assertFalse(suspect.concerns(3, 3, 100 + Suspect.DEAF_NS));
+        assertEquals(400, suspect.patienceMs(400, 2000), "which says nothing about another");
+    }
 }

@@ -191,7 +191,7 @@ class VoteQueueTest {
 
     @Test
     void theVoteOfAnElectionThatIsOverIsNotTold() {
-        WordQueue words = new WordQueue(election);
+        WordQueue words = new WordQueue(election, sid -> sid == 7);
         for (ServerState state : ServerState.values()) {
             for (long round = 5; round <= 8; round++) {
                 boolean told = state == ServerState.LOOKING || round >= 7;
@@ -203,6 +203,9 @@ class VoteQueueTest {
             words.clear();
             assertTrue(words.offer(new ToSend(ToSend.mType.notification, 3, 100, -1, state, 1, 1, new byte[0])));
             assertEquals(1, words.size(), state + " without a round");
+            words.clear();
+            assertTrue(words.offer(new ToSend(ToSend.mType.notification, 3, 100, 9, state, 7, 1, new byte[0])));
+            assertEquals(state == ServerState.LOOKING ? 0 : 1, words.size(), state + " to whom no vote is to be told");
         }
     }
 
