@@ -176,12 +176,12 @@ pub fn locate(refusal: &mut Refusal, text: &str) -> Option<Place> {
 /// The exit code that tells what kind of refusal it is: 1 it does not fit, 2 the site is wrong, 3 the machine lacks something.
 pub fn code(refusal: &Refusal) -> u8 {
     use Refusal::{
-        Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path, Recovery,
-        Tasks, Topic, Unmeasured,
+        Apart, Asked, DoesNotFit, Host, Late, Latency, Machine, Modes, NoRecovery, Nowhere, On, Packets, Path,
+        Recovery, Tasks, Topic, Unmeasured,
     };
     match refusal {
         Path(inner) if inner.is_input() => 2,
-        DoesNotFit(_) | Recovery(_) | Topic(_) | Path(_) | Packets(_) | Modes(_) => 1,
+        DoesNotFit(_) | Recovery(_) | Apart { .. } | Topic(_) | Path(_) | Packets(_) | Modes(_) => 1,
         Machine { .. } => 3,
         Asked { .. }
         | Tasks { .. }

@@ -142,7 +142,7 @@ mod tests {
     fn two_by_three() -> Map {
         let ms = Duration::from_ms;
         let cell = |(period, percent): (u64, u64)| {
-            let bandwidth = Bandwidth::new(percent, 100).unwrap();
+            let bandwidth = giusto_model::Bandwidth::new(percent, 100).unwrap();
             let answered = percent > 40;
             Cell {
                 period: ms(period),
