@@ -15,14 +15,14 @@ import unittest
 from patient import Patient
 from running import GIUSTO, ROOT, Running
 
-SITE = ROOT / "sites" / "path.yaml"
+SITE, FORK = ROOT / "sites" / "path.yaml", ROOT / "sites" / "path-fork.yaml"
 SECONDS = 20
 CORE = 1
 
 
-def measure(out, seconds):
+def measure(out, seconds, site=SITE):
     """Exit code, and what 'giusto measure path' tells."""
-    words = [str(GIUSTO), "measure", "path", str(SITE), "braking", "--for", f"{seconds}s"]
+    words = [str(GIUSTO), "measure", "path", str(site), "braking", "--for", f"{seconds}s"]
     done = subprocess.run([*words, "--out", str(out), "--json"], cwd=ROOT, capture_output=True, text=True, timeout=seconds + 30)
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
@@ -50,6 +50,26 @@ class Path(Running):
         of_plan = ["--plan", str(self.folder / "plan.json"), "--service", "braking"]
         done = self.ask("verify", str(self.folder / "jobs.csv"), *of_plan, "--json")
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+
+    def test_a_path_that_forks_goes_on_when_the_last_copy_has_come(self):
+        self.site = FORK
+        point, = json.loads(self.ask("plan", str(FORK), "--json").stdout)["paths"][0]["points"]
+        self.begin("manager")
+        self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
+        time.sleep(1)
+        out = self.folder / "jobs.csv"
+        code, told = measure(out, SECONDS, FORK)
+        self.assertIsNone(self.giusto.poll(), self.log())
+        p50, p99, _, most = told["response_ns"]
+        print(f"a fork: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; "
+              f"proven p99 {point['at_ns'] / 1e6:.1f}")
+        self.assertEqual(told["lost"], 0, told)
+        self.assertEqual(sorted(told["stages_ns"]), ["camera", "controller", "detector", "filter", "tracker"])
+        self.assertLessEqual(p99, point["at_ns"])
+        self.assertIn(code, (0, 6), told)
+        # Each message went both ways, and the time of a branch is none of the other's.
+        longest = max(told["stages_ns"]["detector"][0], told["stages_ns"]["tracker"][0] + told["stages_ns"]["filter"][0])
+        self.assertGreaterEqual(p50, longest * 0.9)
 
     def test_a_trial_tells_both_beside_what_is_proven_and_simulated(self):
         out = self.folder / "trial"
