@@ -19,6 +19,7 @@ fi
 mkdir -p out/wheels
 # One package alone resolves other features than the workspace: in the same folder each would have the other's compiled again.
 export CARGO_TARGET_DIR=$PWD/$target/wheels PATH=$PWD/$venv/bin:$PATH
-maturin build --release --locked --compatibility linux -m python/Cargo.toml --out out/wheels
+# The oldest manylinux whose symbols it uses is its tag.
+maturin build --release --locked -m python/Cargo.toml --out out/wheels
 [ "${1:-}" = --no-sdist ] || maturin sdist -m python/Cargo.toml --out out/wheels
 ls -l out/wheels
