@@ -21,8 +21,8 @@
 //!
 //! **The leader is lost** at 0. Its last word is handled by d + L, and the last follower has left by D = d + L + S + L. The
 //! first may have left j' = tick/2 + g + 4 L + d before, as one thread had sent its word and another had not. Then they elect
-//! another as after the death of a process, but that all know: T' = D + s_e + (2 d + w + h n(n+1)) + R. Where more servers are left than a quorum, those that left first must wait
-//! for the last one's vote: w > j' + d.
+//! another as after the death of a process, but that all know: T' = D + s_e + (2 d + w + h n(n+1)) + R. Where more servers are
+//! left than a quorum, those that left first must wait for the last one's vote: w > j' + d.
 //!
 //! `analysis/tests/silence.rs` plays ensembles against all of this.
 

@@ -78,8 +78,8 @@ impl PacketBucket {
 }
 
 impl PacketBucket {
-    /// What it is for messages of so many packets each, of the usual length or less: none of them waits for one of its packets where
-    /// it would not wait for a token of this one. `None`: it lets no message through at once, or beyond 64 bits.
+    /// What it is for messages of so many packets each, of the usual length or less: none of them waits for one of its packets
+    /// where it would not wait for a token of this one. `None`: it lets no message through at once, or beyond 64 bits.
     pub fn messages(self, packets: u32) -> Option<Bucket> {
         let of = |bucket: Bucket, each: u64| {
             let depth = Tokens::whole(bucket.depth.at_once() / each);

@@ -42,8 +42,8 @@ pub struct Between {
     pub by: Vec<Waypoint>,
     /// Others that come from outside, at random, as of task [`OTHERS`].
     pub others: Option<Rate>,
-    /// From so many ways, of which the task tells the number, a copy of each message has to come before it goes on, as of task 0; 0:
-    /// all go on by themselves.
+    /// From so many ways, of which the task tells the number, a copy of each message has to come before it goes on, as of task
+    /// 0; 0: all go on by themselves.
     pub waits: u32,
     /// The servers or places to which all go on, each so much later; none: it is the end.
     pub to: Vec<(To, Duration)>,

@@ -28,8 +28,8 @@ pub(crate) struct Messages {
 pub(crate) struct Come {
     /// From the beginning of the first service's spans, where a path forks at once of the earliest, to the end of all.
     pub(crate) took_ns: u64,
-    /// By service of the path: from when the one before had handed it over, where branches meet the last of those, until it did so.
-    /// What spans are missing of counts for the next one.
+    /// By service of the path: from when the one before had handed it over, where branches meet the last of those, until it did
+    /// so. What spans are missing of counts for the next one.
     pub(crate) stages_ns: Vec<u64>,
 }
 

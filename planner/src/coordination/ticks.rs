@@ -12,8 +12,8 @@ use giusto_model::{
     WAIT_MARGIN,
 };
 
-/// Ticks that are planned, in ms: even, since half of one is a heartbeat. On three idle servers one of 10 ms takes 14 % of a core at
-/// the leader and 6 % at a follower, one of 30 ms 7 % and 2 %, one of 200 ms 2 % and 1 % (docs/silence.md).
+/// Ticks that are planned, in ms: even, since half of one is a heartbeat. On three idle servers one of 10 ms takes 14 % of a
+/// core at the leader and 6 % at a follower, one of 30 ms 7 % and 2 %, one of 200 ms 2 % and 1 % (docs/silence.md).
 const SHORTEST: u64 = 10;
 const LONGEST: u64 = 200;
 
@@ -51,8 +51,8 @@ impl Choice {
     }
 }
 
-/// What may be taken, the longest tick first, as each costs words. Without a promise those with which a leader is missed almost as
-/// soon as it can be: within a tenth more.
+/// What may be taken, the longest tick first, as each costs words. Without a promise those with which a leader is missed almost
+/// as soon as it can be: within a tenth more.
 pub(super) fn choices(own: &ZooKeeper, servers: usize) -> Result<Vec<Choice>, Refusal> {
     let asked = match own.ticks {
         Ticks::Written { tick, sync_limit } => {

@@ -400,8 +400,8 @@ impl Search<'_> {
         Ok(Net { stages, flows })
     }
 
-    /// Links, what comes late at each stage, and the processing of packets. Of a fork the most of a branch, whichever of them takes
-    /// longest otherwise.
+    /// Links, what comes late at each stage, and the processing of packets. Of a fork the most of a branch, whichever of them
+    /// takes longest otherwise.
     fn apart(&self) -> Duration {
         let Asked { links, route, stages, steps, .. } = self.asked;
         let late = self.of_served(stages).zip(route).map(|(ask, spot)| ask.map_or(spot.bound(), |ask| ask.latency));

@@ -89,7 +89,8 @@ pub(super) fn late(stage: &InterfaceStage, part: &PathPart, often: f64, growth: 
     topic::late(&tokens, &PathPart { within: giusto_model::Duration::ZERO, ..*part }, often, growth)
 }
 
-/// Whether no message of a periodic source finds the bucket without tokens, as long as none is older than the promised time there.
+/// Whether no message of a periodic source finds the bucket without tokens, as long as none is older than the promised time
+/// there.
 pub(super) fn never_waits(path: &PathPlan, stage: &InterfaceStage, within: u64) -> Result<(), Broken> {
     let PathSource::Periodic { period, jitter, burst } = path.source else { return Ok(()) };
     // Those that come within the time until the oldest of them leaves, and once more before tokens of a period are there.
