@@ -60,11 +60,16 @@ pub(crate) fn links_json(site: &Site) -> Value {
 }
 
 pub(crate) fn paths_json(site: &Site) -> Value {
-    let stage = |stage: &Through| match stage {
-        Through::Service(name) => json!(name),
-        Through::Topic(name) => json!({"topic": name}),
-        Through::All(_) => json!(stage),
-    };
+    fn stage(stage: &Through) -> Value {
+        match stage {
+            Through::Service(name) => json!(name),
+            Through::Topic(name) => json!({"topic": name}),
+            Through::All(branches) => {
+                let branch = |branch: &Vec<Through>| branch.iter().map(stage).collect::<Vec<_>>();
+                json!({"all": branches.iter().map(branch).collect::<Vec<_>>()})
+            }
+        }
+    }
     let path = |path: &Path| {
         let Path { name, source, through, points, every, load, observe, packets } = path;
         let through: Vec<Value> = through.iter().map(stage).collect();
