@@ -33,6 +33,6 @@ cd python
 try "$bin/ruff" check --quiet .
 try "$bin/ruff" format --quiet --check .
 try "$bin/mypy" --cache-dir "../$target/python/mypy-$version"
-try "$bin/python" -m mypy.stubtest giusto._giusto
+try "$bin/python" -m mypy.stubtest --mypy-config-file pyproject.toml giusto._giusto
 try "$bin/python" -m pytest -q -p no:cacheprovider tests
 ((${#failed[@]} == 0)) || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }
