@@ -409,14 +409,14 @@ class Ensemble(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             plan, out, soon, late = (Path(folder) / name for name in ("plan.json", "zookeeper", "soon.yaml", "late.json"))
             text, _ = run("plan", site, "--out", plan)
-            self.assertIn("249 ms where its machine is lost (4 ticks of 30 ms)", text)
+            self.assertIn("249 ms where its machine is lost (5 ticks of 24 ms)", text)
             told, _ = run("explain", "coordination", "--plan", plan)
             for part in ("fewest ticks above tick/2 + 5 L + 2 d + 3 ms", "one in 10^6 s", "promised 250 ms"):
                 self.assertIn(part, told)
             self.assertIn("the ensemble of 3 servers recovers within 97 ms", run("check", site, "--certificate", plan)[0])
             run("export", "zookeeper", site, "--out", out)
             config = (out / "edge-1" / "zoo.cfg").read_text().splitlines()
-            for line in ("tickTime=30", "initLimit=667", "syncLimit=4", "giusto.step-down=98000us"):
+            for line in ("tickTime=24", "initLimit=834", "syncLimit=5", "giusto.step-down=98000us"):
                 self.assertIn(line, config)
             soon.write_text(site.read_text().replace("machine-loss: 250ms", "machine-loss: 200ms"))
             refused = r"is stopped or cut off, .* 49 ms later than promised \(200 ms\); it would fit with measured: \{latency: 1[0-9.]+ms\}"

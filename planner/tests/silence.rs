@@ -82,8 +82,8 @@ fn of(plan: &Plan) -> ZooKeeperPlan {
 fn a_leader_that_is_stopped_or_cut_off_is_replaced_in_a_quarter_of_a_second_where_servers_are_at_most_20_ms_late() {
     let found = planned(&ensemble(3, ms(20), Some(ms(250)))).unwrap();
     let own = of(&found);
-    // 4 ticks of 30 ms are more than 15 + 100 + 2 + 3 ms; reserve would take 5 ms more.
-    assert_eq!((own.tick, own.sync_limit, own.epochs), (ms(30), 4, Epochs::Overlap));
+    // 5 ticks of 24 ms are more than 12 + 100 + 2 + 3 ms; reserve would take 5 ms more.
+    assert_eq!((own.tick, own.sync_limit, own.epochs), (ms(24), 5, Epochs::Overlap));
     assert_eq!((own.bound, own.machine_loss), (ms(97), ms(249)));
     assert_eq!(own.silence.unwrap().step_down, ms(98));
     check_plan(&found).unwrap();
@@ -103,8 +103,8 @@ fn a_leader_that_is_stopped_or_cut_off_is_replaced_in_a_quarter_of_a_second_wher
         assert!(text.contains(part), "{part}: {text}");
     }
     for file in zookeeper(&own) {
-        // 20 s are 666.7 ticks.
-        for line in ["\ntickTime=30\n", "\ninitLimit=667\n", "\nsyncLimit=4\n", "\ngiusto.step-down=98000us\n"] {
+        // 20 s are 833.3 ticks.
+        for line in ["\ntickTime=24\n", "\ninitLimit=834\n", "\nsyncLimit=5\n", "\ngiusto.step-down=98000us\n"] {
             assert!(file.config.contains(line), "{line}: {}", file.config);
         }
     }
@@ -234,7 +234,7 @@ fn a_plan_that_claims_too_little_is_found() {
     assert!(broken(&|own| own.tick = ms(25)).contains("a tick with two words"));
     assert!(broken(&|own| own.tick = ms(20)).contains("has stepped down"));
     assert!(silence(&|own| own.step_down = ns(own.step_down.ns() + 1)).contains("has stepped down"));
-    assert!(silence(&|own| own.step_down = ms(96)).contains("a leader that all answer leads on"));
+    assert!(silence(&|own| own.step_down = ms(95)).contains("a leader that all answer leads on"));
     assert!(silence(&|own| own.asked.latency = ms(21)).contains("a leader that all answer leads on"));
     assert!(
         silence(&|own| own.asked.machine_loss = Some(ms(248))).contains("promised recovery where a machine is lost")

@@ -77,7 +77,16 @@ fn decide(ensemble: &Coordination, own: &ZooKeeper) -> Result<Result<(Found, Opt
             if bound.total <= ensemble.recovery && ticks.promised.is_none_or(|promised| lost <= promised) {
                 return Ok(Ok((Found { epochs, ticks, bound, lost }, slower)));
             }
-            passed = Some(Passed { epochs, total: bound.total, lost, wait: ticks.wait });
+            // What comes nearest to both promises: ticks of another length may be missed sooner.
+            let near = |total: Duration, lost: Duration| match total > ensemble.recovery {
+                true => (true, total),
+                false => (false, lost),
+            };
+            let next = Passed { epochs, total: bound.total, lost, wait: ticks.wait };
+            let nearer = |one: &Passed| near(next.total, next.lost) < near(one.total, one.lost);
+            if passed.as_ref().is_none_or(nearer) {
+                passed = Some(next);
+            }
         }
     }
     passed.map(Err).ok_or(Refusal::NoRecovery(giusto_analysis::Error::NoneLeft))
