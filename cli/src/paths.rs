@@ -60,8 +60,8 @@ pub(crate) fn links_json(site: &Site) -> Value {
 }
 
 pub(crate) fn paths_json(site: &Site) -> Value {
-    fn stage(stage: &Through) -> Value {
-        match stage {
+    fn stage(one: &Through) -> Value {
+        match one {
             Through::Service(name) => json!(name),
             Through::Topic(name) => json!({"topic": name}),
             Through::All(branches) => {
