@@ -1,6 +1,7 @@
 //! etcd: heartbeat and election timeout from what is known of hosts, links and disks, and whether it recovers within what was
 //! promised.
 
+use super::latency::no_less;
 use super::refusal::{Faster, How, SlowRecovery, FEWEST};
 use crate::refusal::Refusal;
 use crate::words::{reason, time};
@@ -27,7 +28,7 @@ struct Choice {
 /// Decides every parameter of the ensemble, or says what would keep its promise. `here`: the latency that was measured of one of
 /// its hosts. O(LONGEST · MOST_TICKS²), much less where the bound is short.
 pub(super) fn plan(ensemble: &Coordination, own: &Etcd, here: Option<(&str, Duration)>) -> Result<EtcdPlan, Refusal> {
-    super::no_less(own.times.latency, here)?;
+    no_less(own.times.latency, here)?;
     let servers = ensemble.servers.len();
     let slow = match choose(&own.times, servers, ensemble.recovery)? {
         Ok(found) => return written(ensemble, own, &found),

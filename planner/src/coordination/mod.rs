@@ -1,6 +1,7 @@
 //! The ensemble of a site: a file an engine.
 
 mod etcd;
+mod latency;
 mod refusal;
 mod ticks;
 mod zookeeper;
@@ -9,7 +10,6 @@ pub use refusal::{Faster, How, SlowRecovery};
 pub use zookeeper::slow_to_see;
 
 use crate::refusal::Refusal;
-use crate::words::time;
 use giusto_model::{Coordination, CoordinationPlan, Duration, Engine};
 
 /// Decides every parameter of the ensemble, or says what would keep its promise. `here`: the latency that was measured of one of
@@ -18,20 +18,5 @@ pub(crate) fn plan(ensemble: &Coordination, here: Option<(&str, Duration)>) -> R
     match &ensemble.engine {
         Engine::ZooKeeper(own) => zookeeper::plan(ensemble, own, here).map(CoordinationPlan::ZooKeeper),
         Engine::Etcd(own) => etcd::plan(ensemble, own, here).map(CoordinationPlan::Etcd),
-    }
-}
-
-/// Refuses an L that is smaller than what was measured of one of the ensemble's hosts.
-fn no_less(latency: Duration, here: Option<(&str, Duration)>) -> Result<(), Refusal> {
-    match here.filter(|(_, measured)| *measured > latency) {
-        None => Ok(()),
-        Some((host, measured)) => Err(Refusal::Latency {
-            why: format!(
-                "{} on host '{host}', of whose ensemble no server may be later than {}",
-                time(measured),
-                time(latency)
-            ),
-            remedy: "write the largest of all its hosts as coordination: {measured: {latency: ...}}".into(),
-        }),
     }
 }

@@ -2,7 +2,6 @@
 //! soon as can be, and none for nothing (`giusto_analysis::silence`).
 
 use super::refusal::{Faster, How, SlowRecovery, FEWEST};
-use super::zookeeper::keeps;
 use crate::refusal::Refusal;
 use crate::words::{reason, time};
 use giusto_analysis::recovery::Bound;
@@ -166,11 +165,17 @@ pub(super) fn reasons(own: &ZooKeeper, ticks: &Choice, machine_loss: Duration) -
 }
 
 /// The promise about a machine is not kept: the largest latency, the fewest changes and the promise with which it would be.
-pub(super) fn too_late(ensemble: &Coordination, own: &ZooKeeper, epochs: Epochs, lost: Duration) -> Refusal {
+/// `keeps` tells whether so many of its servers do with others.
+pub(super) fn too_late(
+    ensemble: &Coordination,
+    own: &ZooKeeper,
+    (epochs, lost): (Epochs, Duration),
+    keeps: &dyn Fn(&ZooKeeper, usize) -> bool,
+) -> Refusal {
     let Ticks::Planned(asked) = own.ticks else { return Refusal::NoRecovery(giusto_analysis::Error::Recovery) };
     let servers = ensemble.servers.len();
     let with = |epochs: Option<Epochs>, servers: usize, asked: SilenceAsked| {
-        keeps(ensemble, &ZooKeeper { epochs, ticks: Ticks::Planned(asked), ..own.clone() }, servers)
+        keeps(&ZooKeeper { epochs, ticks: Ticks::Planned(asked), ..own.clone() }, servers)
     };
     let mut nearest = Vec::new();
     let faster = |other: &Epochs| other.forced_writes() < epochs.forced_writes() && with(Some(*other), servers, asked);

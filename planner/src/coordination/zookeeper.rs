@@ -1,5 +1,6 @@
 //! ZooKeeper: how it keeps epochs, how long it waits for votes, and whether it recovers within what was promised.
 
+use super::latency::no_less;
 use super::refusal::{Faster, How, SlowRecovery, FEWEST};
 use super::ticks::{self, Choice};
 use crate::refusal::Refusal;
@@ -25,7 +26,7 @@ pub(super) fn plan(
     here: Option<(&str, Duration)>,
 ) -> Result<ZooKeeperPlan, Refusal> {
     if let Ticks::Planned(asked) = &own.ticks {
-        super::no_less(asked.latency, here)?;
+        no_less(asked.latency, here)?;
     }
     let servers = ensemble.servers.len();
     let Passed { epochs, total, lost, wait } = match decide(ensemble, own)? {
@@ -33,7 +34,7 @@ pub(super) fn plan(
         Err(passed) => passed,
     };
     if total <= ensemble.recovery {
-        return Err(ticks::too_late(ensemble, own, epochs, lost));
+        return Err(ticks::too_late(ensemble, own, (epochs, lost), &|own, servers| keeps(ensemble, own, servers)));
     }
     let nearest = nearest(ensemble, own, epochs, wait, total);
     Err(Refusal::Recovery(Box::new(SlowRecovery {
