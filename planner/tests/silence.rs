@@ -225,9 +225,8 @@ fn a_plan_that_claims_too_little_is_found() {
         check_plan(&plan).unwrap_err().to_string()
     };
     let ns = Duration::from_ns;
-    let silence = |change: &dyn Fn(&mut giusto_model::SilencePlan)| {
-        broken(&|own| own.silence.as_mut().map_or((), |silence| change(silence)))
-    };
+    let silence =
+        |change: &dyn Fn(&mut giusto_model::SilencePlan)| broken(&|own| own.silence.as_mut().map_or((), change));
     assert!(broken(&|own| own.machine_loss = ns(own.machine_loss.ns() - 1)).contains("machine is lost"));
     assert!(broken(&|own| own.sync_limit += 1).contains("has stepped down when the first follower leaves"));
     assert!(broken(&|own| own.sync_limit -= 1).contains("has stepped down when the first follower leaves"));

@@ -242,8 +242,8 @@ mod tests {
         // The camera has handed over at 10, to both; the last of its branches at 90.
         assert_eq!(path.take(now + SETTLE).come, [Come { took_ns: 100, stages_ns: vec![10, 80, 20, 20, 10] }]);
         // At the end all branches have to be there, at the beginning too.
-        let mut ends = OfPath::new(&branches[..4].to_vec().into_iter().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
-        let mut begins = OfPath::new(&branches[1..].to_vec().into_iter().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
+        let mut ends = OfPath::new(&branches[..4].iter().copied().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
+        let mut begins = OfPath::new(&branches[1..].iter().copied().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
         for path in [&mut ends, &mut begins] {
             for service in ["camera", "right", "far", "both"] {
                 path.add(&span(1, service, 5, 6), now);

@@ -215,7 +215,7 @@ class RtQuorumPeer extends QuorumPeer {
         deaf = true;
     }
 
-    private boolean keepsFrom(long sid) {
+    boolean keepsFrom(long sid) {
         return deaf && sid != getMyId() && System.nanoTime() - deafNs < 0;
     }
 

@@ -6,8 +6,9 @@ public class UpstreamElection extends FastLeaderElection {
     public UpstreamElection(QuorumPeer self, QuorumCnxManager manager) {
         super(self, manager);
         if (self instanceof RtQuorumPeer) {
-            recvqueue = new VoteQueue((RtQuorumPeer) self, this, true);
-            sendqueue = new WordQueue(this);
+            RtQuorumPeer peer = (RtQuorumPeer) self;
+            recvqueue = new VoteQueue(peer, this, true);
+            sendqueue = new WordQueue(this, peer::keepsFrom);
         }
     }
 }
