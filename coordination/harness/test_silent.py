@@ -43,8 +43,11 @@ class Silent(unittest.TestCase):
             session.close()
             e.wires.cut = {("quorum", leader.number)}
             others = [s for s in e.servers if s is not leader]
+            # It has the best vote, which they hear, and would have to be waited for once more. Logs are written a little later.
+            end = time.monotonic() + ENOUGH_S
+            while not all("led, and fell silent" in s.text() for s in others) and time.monotonic() < end:
+                time.sleep(0.05)
             self.assertTrue(recovery.first_write([s.client for s in others], ENOUGH_S))
-            # It has the best vote, which they hear, and would have to be waited for once more.
             for s in others:
                 self.assertIn("led, and fell silent", s.text())
                 self.assertNotIn("was elected, and does not answer", s.text())
