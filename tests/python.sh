@@ -24,7 +24,10 @@ cargo build --release --workspace --all-targets --locked --quiet
 here=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 rm -rf "$here/giusto"
 cp -r python/giusto "$here/giusto"
-cp "$target/release/lib_giusto.so" "$here/giusto/_giusto.abi3.so"
+# Beside the sources too: what runs in python/ finds those first.
+for folder in "$here/giusto" python/giusto; do
+	cp "$target/release/lib_giusto.so" "$folder/_giusto.abi3.so"
+done
 bin=$PWD/$venv/bin
 export MPLBACKEND=Agg PYTHONWARNINGS=error::DeprecationWarning:giusto
 failed=()
