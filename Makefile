@@ -65,7 +65,7 @@ uninstall:
 deb: setup
 	@packaging/deb.sh
 
-# A wheel of `import giusto` for CPython 3.9 and newer, and a source distribution, in out/wheels. Linux of Debian 12's age or newer.
+# A wheel of `import giusto` for CPython 3.9 and newer, and a source distribution, in out/wheels; for Linux of Debian 12's age.
 wheels: setup
 	@packaging/wheels.sh
 

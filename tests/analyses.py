@@ -419,7 +419,8 @@ class Ensemble(unittest.TestCase):
             for line in ("tickTime=24", "initLimit=834", "syncLimit=5", "giusto.step-down=98000us"):
                 self.assertIn(line, config)
             soon.write_text(site.read_text().replace("machine-loss: 250ms", "machine-loss: 200ms"))
-            refused = r"is stopped or cut off, .* 49 ms later than promised \(200 ms\); it would fit with measured: \{latency: 1[0-9.]+ms\}"
+            refused = (r"is stopped or cut off, .* 49 ms later than promised \(200 ms\); "
+                       r"it would fit with measured: \{latency: 1[0-9.]+ms\}")
             self.assertRegex(run("plan", soon, code=1)[1], refused)
             broken = json.loads(plan.read_text())
             broken["coordination"]["sync_limit"] -= 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # import giusto beside SimSo and, where it is given, beside pycpa, in one process each, on random sets.
 #   tests/bench-python.sh [ROUNDS] [SECONDS for SimSo to simulate]      (default 5 and 4)
-# pycpa is not on PyPI: GIUSTO_PYCPA says where it is from, as for tests/curves.sh. Gates: 1,000 times SimSo's jobs a second with equal
-# results; 50 times pycpa's speed, no bound above. Exit: 0 all held, 1 not, 3 SimSo cannot be installed.
+# pycpa is not on PyPI: GIUSTO_PYCPA says where it is from, as for tests/curves.sh. Gates: 1,000 times SimSo's jobs a second
+# with equal results; 50 times pycpa's speed, no bound above. Exit: 0 all held, 1 not, 3 SimSo cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh
@@ -13,7 +13,7 @@ if [ "$(cat "$venv/pins" 2>/dev/null)" != "${build[*]} ${pins[*]} ${GIUSTO_PYCPA
 	rm -rf "$venv"
 	if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "${build[@]}" &&
 		"$venv/bin/pip" install --quiet --no-build-isolation "${pins[@]}"; }; then
-		echo "SimSo cannot be installed: it needs Python 3.9 to 3.12 with venv (apt-get install python3-venv) and PyPI" >&2
+		echo "SimSo cannot be installed: needs Python 3.9 to 3.12 with venv (apt-get install python3-venv) and PyPI" >&2
 		exit 3
 	fi
 	if [ -n "${GIUSTO_PYCPA:-}" ] && ! "$venv/bin/pip" install --quiet --no-deps "$GIUSTO_PYCPA"; then

@@ -1,7 +1,7 @@
-"""A path over packets and a topic, on real processes: a service, a veth pair, a service in a network namespace, its veth pair again,
-`giusto-broker` with the planned bucket, and another service, beside other publishers, a flood of packets from another namespace,
-and programs that take all they can get. With the plan the promise is kept, and what is measured is not above what is proven; without
-it, it is broken. Needs root, two cores, network namespaces, and Go for the broker (exit code 77 without).
+"""A path over packets and a topic, on real processes: a service, a veth pair, a service in a network namespace, its veth pair
+again, `giusto-broker` with the planned bucket, and another service, beside other publishers, a flood of packets from another
+namespace, and programs that take all they can get. With the plan the promise is kept, and what is measured is not above what
+is proven; without it, it is broken. Needs root, two cores, network namespaces, and Go for the broker (exit code 77 without).
 
     tests/path_topic.py [SECONDS]    of messages, each way; 25 by default
 """

@@ -14,7 +14,8 @@ pins=python/tests/requirements.txt
 if ! cmp -s "$pins" "$venv/pins"; then
 	rm -rf "$venv"
 	if ! { "$python" -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$pins"; }; then
-		echo "the packages of $pins cannot be installed: they need Python 3.9 or newer with venv (apt-get install python3-venv) and PyPI" >&2
+		echo "the packages of $pins cannot be installed: they need Python 3.9 or newer with venv, and PyPI;" \
+			"apt-get install python3-venv, or look at the lines above" >&2
 		exit 3
 	fi
 	cp "$pins" "$venv/pins"

@@ -211,7 +211,7 @@ fn nothing_is_suspected_for_nothing_and_with_a_tick_less_it_would_be() {
         red += u32::from(one.words.windows(2).any(|two| two[1].known >= two[0].sent + less));
         played += 1;
     }
-    println!("{played} leaders that no one lost; an answer came after up to {near:.3} of A; with a tick less {red} had stepped down");
+    println!("{played} leaders that no one lost: answers came within {near:.3} of A; with a tick less {red} had stepped down");
     assert!(near > 0.97 && red > 500, "{near} {red}");
 }
 
@@ -252,7 +252,7 @@ fn all_leave_a_lost_leader_by_then_and_it_has_stepped_down_before_others_can_ele
             margin = margin.min(if lost == Lost::Deaf { margin } else { elect - seen });
         }
     }
-    println!("8000 lost leaders: all had left after up to {latest:.3} of D, up to {widest:.3} of j' apart; the leader knew at least {margin} ns before");
+    println!("8000 lost leaders: all had left within {latest:.3} of D, {widest:.3} of j' apart; the leader knew {margin} ns before");
     assert!(latest > 0.9 && widest > 0.7 && margin < 50_000_000, "{latest} {widest} {margin}");
 }
 

@@ -28,7 +28,8 @@ def site(directory, engine, servers, recovery, measured):
     hosts = [f"edge-{n + 1}" for n in range(servers)]
     file = Path(directory) / f"{engine}.yaml"
     file.write_text("giusto: 1\nhosts:\n" + "".join(f"  {h}: {{cores: 0}}\n" for h in hosts)
-                    + f"services: {{batch: {{start: sleep 1, promise: leftovers}}}}\ncoordination:\n  engine: {engine}\n  servers: ["
+                    + "services: {batch: {start: sleep 1, promise: leftovers}}\n"
+                    + f"coordination:\n  engine: {engine}\n  servers: ["
                     + ", ".join(f"{h}:2379" for h in hosts) + f"]\n  promise: {{recovery: {recovery}}}\n  measured: {{"
                     + ", ".join(f"{k}: {v}" for k, v in measured.items()) + "}\n")
     return file

@@ -5,13 +5,14 @@ etcd with its defaults and as planned.
         [--latency 10ms --delay 1ms --write 10ms --recovery 1s] [--watch S --busy N] [--seed 1] [--out DIR] [--gate]
 
 Arms (stock, stock-planned, giusto, giusto-planned, etcd-defaults, etcd) and faults take turns. The leader is killed (SIGKILL),
-stopped (SIGSTOP), cut off from the other servers both ways (cut), or so that nothing it sends arrives (mute) or that nothing arrives
-that is sent to it (deaf), or a forced write of its disk does not end (disk); nothing is closed but with kill. A client polls every
-survivor every 5 ms, and the first acknowledged write counts, against the bound of the first write: of ZooKeeper the one its servers
-export, and tickTime x syncLimit where nothing is closed, or what was planned for it; of etcd that of `giusto plan`, from what the
-flags say of this machine. (With disk the leader may go on, as the others are a quorum: then it is asked, too, and no bound counts.)
-Meanwhile a client writes to each ensemble of etcd; in the end all that was acknowledged must be there. A loss during which others had
-the processors is void (recovery.py). --watch: no server is lost for so long, beside N processes that never sleep; elections are counted.
+stopped (SIGSTOP), cut off from the other servers both ways (cut), or so that nothing it sends arrives (mute) or that nothing
+arrives that is sent to it (deaf), or a forced write of its disk does not end (disk); nothing is closed but with kill. A client
+polls every survivor every 5 ms, and the first acknowledged write counts, against the bound of the first write: of ZooKeeper
+the one its servers export, and tickTime x syncLimit where nothing is closed, or what was planned for it; of etcd that of
+`giusto plan`, from what the flags say of this machine. (With disk the leader may go on, as the others are a quorum: then it is
+asked, too, and no bound counts.) Meanwhile a client writes to each ensemble of etcd; in the end all that was acknowledged must
+be there. A loss during which others had the processors is void (recovery.py). --watch: no server is lost for so long, beside N
+processes that never sleep; elections are counted.
 --gate: exit 5 where a planned one that is not void lasted longer than the bound; a lost write always is exit 1.
 """
 import argparse
@@ -45,8 +46,10 @@ def planned(directory, args):
     measured = {"latency": args.latency, "delay": args.delay, "write": args.write}
     site = etcd.site(directory, "zookeeper", args.servers, f"{args.recovery}, machine-loss: {args.recovery}" if args.promise
                      else args.recovery, measured)
-    texts = json.loads(subprocess.run([etcd.GIUSTO, "export", "zookeeper", site, "--json"], check=True, capture_output=True).stdout)
-    plan = json.loads(subprocess.run([etcd.GIUSTO, "plan", site, "--json"], check=True, capture_output=True).stdout)
+    def giusto(*words):
+        return json.loads(subprocess.run([etcd.GIUSTO, *words, site, "--json"], check=True, capture_output=True).stdout)
+
+    texts, plan = giusto("export", "zookeeper"), giusto("plan")
     lines = (line.split("=", 1) for line in texts[0]["config"].splitlines() if not line.startswith("#"))
     ours = ("tickTime", "initLimit", "syncLimit", "giusto.step-down")
     return {**TICKS, **{key: value for key, value in lines if key in ours}, "minSessionTimeout": 200}, plan["coordination"]
@@ -80,7 +83,8 @@ class ZooKeeper:
 
     def term(self):
         """The epoch of the ensemble."""
-        zxids = [line[6:] for s in self.ensemble.servers for line in wire.ask(s.client, "srvr").splitlines() if line.startswith("Zxid:")]
+        lines = (line for s in self.ensemble.servers for line in wire.ask(s.client, "srvr").splitlines())
+        zxids = [line[6:] for line in lines if line.startswith("Zxid:")]
         return max((int(zxid, 16) >> 32 for zxid in zxids), default=None)
 
     def end(self):
@@ -89,8 +93,8 @@ class ZooKeeper:
 
 
 class Hanging(WiredEnsemble):
-    """Whose disks can hang, so that a forced write does not end. All know the same addresses, since a server that is called back takes
-    the one that it is told; who connects to a peer is led through a wire."""
+    """Whose disks can hang, so that a forced write does not end. All know the same addresses, since a server that is called back
+    takes the one that it is told; who connects to a peer is led through a wire."""
 
     def hang(self, server):
         (server.dir / "hangs").touch()
@@ -198,7 +202,8 @@ def lose(arm, fault, pids):
     before = recovery.Machine(pids())
     at = time.time()
     {"kill": leader.kill, "stop": lambda: leader.kill(signal.SIGSTOP), "cut": lambda: ensemble.isolate(leader),
-     "mute": lambda: ensemble.mute(leader), "deaf": lambda: ensemble.deafen(leader), "disk": lambda: ensemble.hang(leader)}[fault]()
+     "mute": lambda: ensemble.mute(leader), "deaf": lambda: ensemble.deafen(leader),
+     "disk": lambda: ensemble.hang(leader)}[fault]()
     acknowledged = arm.first_write([s.client for s in (ensemble.servers if fault == "disk" else left)])
     after = recovery.Machine(before.pids)
     # Who takes no write any more is not waited for longer.
@@ -264,7 +269,8 @@ def main():
     parser.add_argument("--faults", default="kill,stop,cut")
     for key, value in (("latency", "10ms"), ("delay", "1ms"), ("write", "10ms"), ("recovery", "1s")):
         parser.add_argument(f"--{key}", default=value)
-    parser.add_argument("--promise", action="store_true", help="of ZooKeeper, too: the longest tick with which machine-loss is --recovery")
+    parser.add_argument("--promise", action="store_true",
+                        help="of ZooKeeper, too: the longest tick with which machine-loss is --recovery")
     parser.add_argument("--watch", type=int, default=0)
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)

@@ -36,7 +36,7 @@ class Wires:
         await asyncio.gather(self._pump(reader, there_writer, source, target, port), self._pump(there_reader, writer, target, source, port))
 
     async def _open(self, there):
-        """A wire refuses nothing by itself. Who connected before the other side listens would be told that at once, and try again."""
+        """A wire refuses nothing by itself. Who connects before the other side listens would be told at once, and try again."""
         end = self.loop.time() + LISTENS_S
         while True:
             try:

@@ -116,8 +116,12 @@ pub enum Refusal {
         remedy: String,
     },
     /// Servers notice a silent leader too far apart for an election (exit 1).
-    #[error("coordination: with a latency of {} five servers or more leave a silent leader further apart than they wait for votes ({}); \
-             it would fit with a smaller latency, or with four servers or less", time(*latency), time(*most))]
+    #[error(
+        "coordination: with a latency of {} five servers or more leave a silent leader further apart than they wait for votes \
+         ({}); it would fit with a smaller latency, or with four servers or less",
+        time(*latency),
+        time(*most)
+    )]
     Apart {
         /// L.
         latency: Duration,

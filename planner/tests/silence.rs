@@ -211,7 +211,8 @@ fn every_plan_is_proven_and_every_proposal_of_a_refusal_keeps_the_promise() {
             assert!(planned(&changed).is_ok(), "{near}: {one:?}");
         }
     }
-    println!("ensembles: {kept} planned, {refused} refused, of which {latencies} would fit with a smaller latency, {ways} with other epochs");
+    let fit = format!("{latencies} would fit with a smaller latency, {ways} with other epochs");
+    println!("ensembles: {kept} planned, {refused} refused, of which {fit}");
     assert!(kept > 300 && refused > 300 && latencies > 200 && ways > 30, "{kept} {refused} {latencies} {ways}");
 }
 

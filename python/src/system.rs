@@ -38,7 +38,9 @@ impl SystemData {
         Ok(SystemData(System { cores, tick, switch, ..System::new(order, Vec::new()) }))
     }
 
-    #[pyo3(signature = (kind_name, budget, period, priority, vcpus, first, tasks, guest, execution_percent, execution_ns, releases))]
+    #[pyo3(signature = (
+        kind_name, budget, period, priority, vcpus, first, tasks, guest, execution_percent, execution_ns, releases
+    ))]
     #[allow(clippy::too_many_arguments)] // a server has so many values
     fn server(
         &mut self,

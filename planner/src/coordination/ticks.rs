@@ -136,7 +136,8 @@ pub(super) fn reasons(own: &ZooKeeper, ticks: &Choice, machine_loss: Duration) -
             "sync-limit",
             ticks.sync_limit,
             format!(
-                "S = {}: the fewest ticks above tick/2 + 5 L + 2 d + 3 ms and 3 L + 2 d + 2 b + 1 ms, with L = {l}, d = {d}, b = {b}",
+                "S = {}: the fewest ticks above tick/2 + 5 L + 2 d + 3 ms and 3 L + 2 d + 2 b + 1 ms, with L = {l}, d = {d}, \
+                 b = {b}",
                 time(silent)
             ),
         ),
@@ -150,8 +151,8 @@ pub(super) fn reasons(own: &ZooKeeper, ticks: &Choice, machine_loss: Duration) -
             "suspicions",
             "none",
             format!(
-                "for nothing, while L, d and b hold; one thread alone may be late by {}. Each takes a wake-up later than L, so they \
-                 are as rare as those are: one in 10^6 s where L is not exceeded more often",
+                "for nothing, while L, d and b hold; one thread alone may be late by {}. Each takes a wake-up later than L, so \
+                 they are as rare as those are: one in 10^6 s where L is not exceeded more often",
                 time(patience.stall)
             ),
         ),

@@ -201,8 +201,8 @@ pub fn slow_to_see(ensemble: &Coordination) -> Option<String> {
     let silence = tick.checked_mul(u64::from(*sync_limit)).filter(|silence| *silence > SLOW)?;
     Some(format!(
         "coordination: the promise of {} is about a leader's process that dies; a machine that dies, or a cut wire, is noticed only \
-         after tick x sync-limit = {} x {sync_limit} = {}. Where that matters write measured: {{latency: ...}}, from which both are \
-         planned, or tick: 200ms and sync-limit: 5 (1 s), at the price of false alarms when a server pauses for a second",
+         after tick x sync-limit = {} x {sync_limit} = {}. Where that matters write measured: {{latency: ...}}, from which both \
+         are planned, or tick: 200ms and sync-limit: 5 (1 s), at the price of false alarms when a server pauses for a second",
         time(*recovery),
         time(*tick),
         time(silence)

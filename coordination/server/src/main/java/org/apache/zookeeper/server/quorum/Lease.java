@@ -7,9 +7,9 @@ import java.util.TreeSet;
 import java.util.function.Predicate;
 
 /**
- * Until when a leader knows that no other leads. A learner that answers a heartbeat begins to count its silence anew after the heartbeat
- * was sent; so it does not look for another leader before as long after that as it is patient, whatever messages take. A leader that has
- * no quorum of such learners steps down before one of them leaves, as it counts less long than they do.
+ * Until when a leader knows that no other leads. A learner that answers a heartbeat begins to count its silence anew after the
+ * heartbeat was sent; so it does not look for another leader before as long after that as it is patient, whatever messages
+ * take. A leader that has no quorum of such learners steps down before one of them leaves, as it counts less long than they do.
  *
  * <p>Times are of System.nanoTime. Threads: any.
  */

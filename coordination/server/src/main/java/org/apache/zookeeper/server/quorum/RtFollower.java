@@ -37,8 +37,8 @@ final class RtFollower extends Follower {
     }
 
     /**
-     * Where a relay stands between, a connection to a leader that does not listen yet is not refused but closed. Stock then asks for another
-     * election, in which the same server wins, and loses its follower in the same way.
+     * Where a relay stands between, a connection to a leader that does not listen yet is not refused but closed. Stock then
+     * asks for another election, in which the same server wins, and loses its follower in the same way.
      */
     @Override
     protected long registerWithLeader(int kind) throws IOException {

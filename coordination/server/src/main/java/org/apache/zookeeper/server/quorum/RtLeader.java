@@ -51,7 +51,7 @@ final class RtLeader extends Leader {
     /** The thread that sends heartbeats. */
     private volatile Thread leading;
 
-    /** @param patienceNs it steps down where no quorum has answered a heartbeat that is younger; 0: that is left to stock's timeouts */
+    /** @param patienceNs it steps down where no quorum has answered a heartbeat that is younger; 0: stock's timeouts decide */
     RtLeader(RtQuorumPeer self, LeaderZooKeeperServer server, long patienceNs) throws IOException, X509Exception {
         super(self, server);
         lease = patienceNs > 0 ? new Lease(patienceNs) : null;
@@ -70,7 +70,7 @@ final class RtLeader extends Leader {
         thread.start();
     }
 
-    /** Stock's heartbeat has this zxid, which no learner looks at: each sends it back. One below 0 does not count as a request's. */
+    /** Stock's heartbeat has this zxid, which each learner sends back unread. One below 0 does not count as a request's. */
     @Override
     public synchronized long getLastProposed() {
         return Thread.currentThread() == leading ? -1 - (System.nanoTime() - bornNs) : super.getLastProposed();
@@ -115,7 +115,8 @@ final class RtLeader extends Leader {
         }
         try {
             // Resolved anew, as stock does.
-            return Optional.of(new GuardedServerSocket(new InetSocketAddress(address.getHostString(), address.getPort()), this::answered));
+            InetSocketAddress bound = new InetSocketAddress(address.getHostString(), address.getPort());
+            return Optional.of(new GuardedServerSocket(bound, this::answered));
         } catch (IOException e) {
             LOG.error("Couldn't bind to {}", address, e);
             return Optional.empty();

@@ -207,11 +207,12 @@ class RtQuorumPeer extends QuorumPeer {
     }
 
     /**
-     * As a leader it was answered by no quorum. Others may hear it all the same, and its vote is the best: it keeps that to itself for as
-     * long as they need to elect another, or until it hears one of them.
+     * As a leader it was answered by no quorum. Others may hear it all the same, and its vote is the best: it keeps that to
+     * itself for as long as they need to elect another, or until it hears one of them.
      */
     void isAlone() {
-        deafNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.max(Suspect.LEAST_MS, (long) getTickTime() * getSyncLimit()));
+        long silenceMs = Math.max(Suspect.LEAST_MS, (long) getTickTime() * getSyncLimit());
+        deafNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(silenceMs);
         deaf = true;
     }
 

@@ -98,8 +98,8 @@ final class Settings {
     }
 
     /**
-     * How long a leader that no quorum answers goes on, in ns: less than its followers wait, syncLimit ticks. Half a tick less where nothing
-     * is written; 0, which leaves it to stock's timeouts, where that is less than a tick.
+     * How long a leader that no quorum answers goes on, in ns: less than its followers wait, syncLimit ticks. Half a tick less
+     * where nothing is written; 0, which leaves it to stock's timeouts, where that is less than a tick.
      */
     long stepDownNs(int tickMs, int syncLimit) {
         long tickNs = TimeUnit.MILLISECONDS.toNanos(tickMs);
@@ -113,7 +113,8 @@ final class Settings {
      */
     void silence(int tickMs, int syncLimit) {
         if (stepDownNs >= TimeUnit.MILLISECONDS.toNanos(tickMs) * syncLimit) {
-            throw new Wrong(STEP_DOWN + " is not shorter than " + syncLimit + " ticks of " + tickMs + " ms (syncLimit), after which followers"
+            throw new Wrong(STEP_DOWN + " is not shorter than " + syncLimit + " ticks of " + tickMs
+                + " ms (syncLimit), after which followers"
                 + " leave a leader; write a shorter time, or leave it out");
         }
     }

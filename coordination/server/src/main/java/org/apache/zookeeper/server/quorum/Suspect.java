@@ -3,9 +3,10 @@ package org.apache.zookeeper.server.quorum;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A leader that was elected and does not answer at its quorum port, or fell silent there, while its election port is not: a wire that is
- * cut one way, a port that is blocked, a process that hangs. It has the best vote, so it would be elected again and again. Whoever it did
- * not answer does not listen to its votes, nor to those for it, for a while: a quorum of such servers elects another.
+ * A leader that was elected and does not answer at its quorum port, or fell silent there, while its election port is not: a
+ * wire that is cut one way, a port that is blocked, a process that hangs. It has the best vote, so it would be elected again
+ * and again. A server that it did not answer does not listen to its votes, nor to those for it, for a while: a quorum of such
+ * servers elects another.
  *
  * <p>A leader may also just be slow. So each time in a row is given twice as long as the last, and where no other can be elected
  * it is listened to again.
@@ -31,8 +32,8 @@ final class Suspect {
     }
 
     /**
-     * It led, and said nothing for {@code silenceMs}. It is not listened to for as long again, until all that it did not tell anything have
-     * noticed: where no other can be elected, and it only paused, it is not missed for longer than that.
+     * It led, and said nothing for {@code silenceMs}. It is not listened to for as long again, until all that it did not tell
+     * anything have noticed: where no other can be elected, and it only paused, it is not missed for longer than that.
      */
     synchronized void fellSilent(long silent, long silenceMs, long nowNs) {
         sid = silent;

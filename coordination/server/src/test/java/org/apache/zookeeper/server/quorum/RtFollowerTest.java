@@ -84,7 +84,8 @@ class RtFollowerTest {
         peer.setQuorumListenOnAllIPs(false);
         port = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
         InetSocketAddress any = new InetSocketAddress("127.0.0.1", port.getLocalPort());
-        peer.setQuorumVerifier(new QuorumMaj(Map.of(1L, new QuorumServer(1, any, any), 2L, new QuorumServer(2, any, any))), false);
+        Map<Long, QuorumServer> servers = Map.of(1L, new QuorumServer(1, any, any), 2L, new QuorumServer(2, any, any));
+        peer.setQuorumVerifier(new QuorumMaj(servers), false);
         peer.setCurrentVote(new Vote(1, 0));
         peer.initialize();
         follower = new RtFollower(peer, new FollowerZooKeeperServer(log, peer, new ZKDatabase(log)));
