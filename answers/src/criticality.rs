@@ -55,6 +55,28 @@ pub struct Answer {
     because: Option<String>,
 }
 
+impl Answer {
+    /// Nothing is known but that these do not fit, or not yet.
+    fn open(capacity: Bandwidth, vms: Vec<Told>) -> Answer {
+        Answer {
+            schedulable: false,
+            capacity,
+            test: None,
+            x: None,
+            utilizations: None,
+            interval: None,
+            slack: None,
+            robustness: None,
+            why: None,
+            less_strict: None,
+            vms,
+            nearest: None,
+            placement: None,
+            because: None,
+        }
+    }
+}
+
 /// What holds for one VM.
 #[derive(Clone, Debug, Serialize)]
 pub struct Told {
@@ -207,22 +229,7 @@ fn one_core(vms: &[Vm], capacity: Bandwidth) -> Result<Answer, Error> {
         .map(|(place, (vm, room))| told(vm, verdict.map(|_| 0), verdict.map(|it| (it, place)), Some(*room)))
         .collect();
     let nearest = nearest(vms, &rooms);
-    let none = Answer {
-        schedulable: false,
-        capacity,
-        test: None,
-        x: None,
-        utilizations: None,
-        interval: None,
-        slack: None,
-        robustness: None,
-        why: None,
-        less_strict: Some(true),
-        vms: all,
-        nearest,
-        placement: None,
-        because: None,
-    };
+    let none = Answer { less_strict: Some(true), nearest, ..Answer::open(capacity, all) };
     Ok(match found {
         Ok(verdict) => Answer {
             schedulable: true,
@@ -263,22 +270,8 @@ fn several(vms: &[Vm], capacity: Bandwidth, cores: usize) -> Result<Answer, Erro
         }
         placement.push(Placed { fit, cores: found.is_ok().then_some(each), idle, unplaced });
     }
-    Ok(Answer {
-        schedulable: placement[0].unplaced.is_none(),
-        capacity,
-        test: None,
-        x: None,
-        utilizations: None,
-        interval: None,
-        slack: None,
-        robustness: None,
-        why: None,
-        less_strict: None,
-        vms: all,
-        nearest: None,
-        placement: Some(placement),
-        because: None,
-    })
+    let schedulable = placement[0].unplaced.is_none();
+    Ok(Answer { schedulable, placement: Some(placement), ..Answer::open(capacity, all) })
 }
 
 /// As people call it.

@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{as_if_alone, plan, sites};
+use common::{path, plan, sites, stage};
 use giusto_model::{
-    Duration, Instant, JobRecord, Link, Path, PathPlan, PathSource, PathStage, Plan, Promise, Service, ServiceStage,
-    ServiceTime, Site, Through, Within,
+    Duration, Instant, JobRecord, Link, PathPlan, PathSource, PathStage, Plan, ServiceStage, Site, Through, Within,
 };
 use giusto_planner::{explain, Facts, PathCause, Refusal};
 use giusto_simulator::{play_path, Unobserved};
@@ -13,11 +12,6 @@ use giusto_verify::check_plan;
 
 fn time(text: &str) -> Duration {
     text.parse().unwrap()
-}
-
-fn stage(name: &str, execution: &str, on: &str) -> Service {
-    let promise = Promise::Stage { service: ServiceTime::Constant { time: time(execution) }, counted: None };
-    Service { promise, on: Some(on.into()), ..as_if_alone(name, vec![], "0%") }
 }
 
 fn service(name: &str) -> Through {
@@ -42,25 +36,11 @@ fn site(source: PathSource, promise: &str) -> Site {
         stage("controller", "1ms", "edge-1"),
     ];
     let mut site = sites(&[&[0, 1], &[0, 1]], services);
-    let promise = time(promise);
-    let points = vec![Within { percentile: "p99".parse().unwrap(), within: promise }];
-    let (points, every) = match source {
-        PathSource::Poisson(_) => (points, None),
-        PathSource::Periodic { .. } => (Vec::new(), Some(promise)),
-    };
     let fork = Through::All(vec![vec![service("detector")], vec![service("tracker"), service("filter")]]);
     let link = |from: &str, to: &str, worst: &str| Link { from: from.into(), to: to.into(), worst: time(worst) };
     site.paths.links = vec![link("edge-1", "edge-2", "300us"), link("edge-2", "edge-1", "500us")];
-    site.paths.all = vec![Path {
-        name: "braking".into(),
-        source,
-        through: vec![service("camera"), fork, service("controller")],
-        points,
-        every,
-        load: None,
-        observe: None,
-        packets: Path::PACKETS,
-    }];
+    let through = vec![service("camera"), fork, service("controller")];
+    site.paths.all = vec![path("braking", source, through, time(promise))];
     site
 }
 

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{as_if_alone, plan, sites};
+use common::{path, plan, sites, stage};
 use giusto_model::{
-    Duration, HostNetwork, InterfaceStage, Link, PacketBucket, PacketClass, PacketUnit, PacketWay, Path, PathPlan,
-    PathSource, PathStage, Plan, Promise, Rate, Service, ServiceTime, Site, Through, Tokens, Vif, Within,
+    Duration, HostNetwork, InterfaceStage, Link, PacketBucket, PacketClass, PacketUnit, PacketWay, PathPlan,
+    PathSource, PathStage, Plan, Rate, Service, Site, Through, Tokens, Vif,
 };
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
 use giusto_simulator::{play_path, Unobserved};
@@ -19,17 +19,15 @@ fn bucket(rate: &str, depth: u64) -> PacketBucket {
     PacketBucket { rate: rate.parse().unwrap(), depth: Tokens::whole(depth), bits: None }
 }
 
-fn stage(name: &str, on: &str, interface: Option<&str>) -> Service {
-    let promise = Promise::Stage { service: ServiceTime::Constant { time: time("1ms") }, counted: None };
-    let vif = |name: &str| Vif {
-        name: name.into(),
+fn behind(interface: &str, service: Service) -> Service {
+    let vif = Vif {
+        name: interface.into(),
         class: PacketClass::High,
         bucket: Some(bucket("5k/s", 32)),
         received: None,
         promise: Vec::new(),
     };
-    let network = interface.map(vif).into_iter().collect();
-    Service { promise, network, on: Some(on.into()), ..as_if_alone(name, vec![], "0%") }
+    Service { network: vec![vif], ..service }
 }
 
 fn poisson(rate: &str) -> PathSource {
@@ -43,9 +41,9 @@ fn periodic() -> PathSource {
 /// A camera in a container sends to a controller in one on another host, which sends to an actuator beside it.
 fn site(source: PathSource, promise: &str) -> Site {
     let services = vec![
-        stage("camera", "edge-1", Some("veth-a")),
-        stage("controller", "edge-2", Some("veth-b")),
-        stage("actuator", "edge-2", None),
+        behind("veth-a", stage("camera", "1ms", "edge-1")),
+        behind("veth-b", stage("controller", "1ms", "edge-2")),
+        stage("actuator", "1ms", "edge-2"),
     ];
     let mut site = sites(&[&[1], &[1]], services);
     for host in &mut site.hosts {
@@ -57,17 +55,9 @@ fn site(source: PathSource, promise: &str) -> Site {
             count: PacketUnit::Skb,
         });
     }
-    let promise = time(promise);
-    let points = vec![Within { percentile: "p99".parse().unwrap(), within: promise }];
-    let (points, every) = match source {
-        PathSource::Poisson(_) => (points, None),
-        PathSource::Periodic { .. } => (Vec::new(), Some(promise)),
-    };
     let through = ["camera", "controller", "actuator"].map(|name| Through::Service(name.into())).to_vec();
     site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us") }];
-    let name = "braking".into();
-    site.paths.all =
-        vec![Path { name, source, through, points, every, load: None, observe: None, packets: Path::PACKETS }];
+    site.paths.all = vec![path("braking", source, through, time(promise))];
     site
 }
 

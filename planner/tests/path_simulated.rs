@@ -2,19 +2,12 @@
 
 mod common;
 
-use common::{as_if_alone, plan, sites};
-use giusto_model::{
-    Certificate, Duration, Link, Path, PathSource, Plan, Promise, Service, ServiceTime, Site, Through, Within,
-};
+use common::{path, plan, sites, stage};
+use giusto_model::{Certificate, Duration, Link, PathSource, Plan, Promise, ServiceTime, Site, Through, Within};
 use giusto_planner::{Facts, Refusal};
 use giusto_simulator::{play_path, PlayedPath, Unobserved};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-
-fn stage(name: String, time: Duration, on: &str) -> Service {
-    let promise = Promise::Stage { service: ServiceTime::Constant { time }, counted: None };
-    Service { promise, on: Some(on.into()), ..as_if_alone(&name, vec![], "0%") }
-}
 
 /// Two to four stages, each on a host of its own.
 fn apart(rng: &mut StdRng) -> Site {
@@ -24,7 +17,8 @@ fn apart(rng: &mut StdRng) -> Site {
     let mut site = sites(&cores[..count], vec![]);
     let host = |nth: usize| site.hosts[nth].name.clone();
     let time = |rng: &mut StdRng| Duration::from_us(rng.random_range(300..3_000));
-    site.services = names.iter().enumerate().map(|(nth, name)| stage(name.clone(), time(rng), &host(nth))).collect();
+    site.services =
+        names.iter().enumerate().map(|(nth, name)| stage(name, &format!("{}ns", time(rng).ns()), &host(nth))).collect();
     let worst = |rng: &mut StdRng| Duration::from_us(rng.random_range(0..2_000));
     site.paths.links = (1..count).map(|nth| Link { from: host(nth - 1), to: host(nth), worst: worst(rng) }).collect();
     let source = match rng.random_bool(0.5) {
@@ -36,20 +30,8 @@ fn apart(rng: &mut StdRng) -> Site {
         },
     };
     let long = Duration::from_ms(rng.random_range(60..400));
-    let (points, every) = match source {
-        PathSource::Poisson(_) => (vec![Within { percentile: "p99".parse().unwrap(), within: long }], None),
-        PathSource::Periodic { .. } => (Vec::new(), Some(long)),
-    };
-    site.paths.all = vec![Path {
-        name: "path".into(),
-        source,
-        through: names.into_iter().map(Through::Service).collect(),
-        points,
-        every,
-        load: None,
-        observe: None,
-        packets: Path::PACKETS,
-    }];
+    let through = names.into_iter().map(Through::Service).collect();
+    site.paths.all = vec![path("path", source, through, long)];
     site
 }
 

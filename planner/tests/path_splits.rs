@@ -3,11 +3,9 @@
 
 mod common;
 
-use common::{as_if_alone, plan, sites};
+use common::{path, plan, sites, stage};
 use giusto_analysis::response::{Class, Server, Share, Tail};
-use giusto_model::{
-    Certificate, Duration, Path, PathSource, Plan, Promise, Service, ServiceTime, Site, Through, Within,
-};
+use giusto_model::{Certificate, Duration, PathSource, Plan, Service, Site, Through};
 use giusto_planner::{Facts, Refusal};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -36,12 +34,8 @@ fn random_chain(rng: &mut StdRng) -> Chain {
 fn site(chain: &Chain) -> Site {
     let cores: [&[u32]; 5] = [&[0]; 5];
     let mut site = sites(&cores[..chain.times.len()], vec![]);
-    let stage = |(nth, time): (usize, &u64)| {
-        let service = ServiceTime::Constant { time: Duration::from_ns(*time) };
-        let promise = Promise::Stage { service, counted: None };
-        Service { promise, on: Some(site.hosts[nth].name.clone()), ..as_if_alone(&format!("s{nth}"), vec![], "0%") }
-    };
-    let services: Vec<Service> = chain.times.iter().enumerate().map(stage).collect();
+    let one = |(nth, time): (usize, &u64)| stage(&format!("s{nth}"), &format!("{time}ns"), &site.hosts[nth].name);
+    let services: Vec<Service> = chain.times.iter().enumerate().map(one).collect();
     let worst = Duration::ZERO;
     site.paths.links = (1..chain.times.len())
         .map(|nth| giusto_model::Link {
@@ -50,22 +44,12 @@ fn site(chain: &Chain) -> Site {
             worst,
         })
         .collect();
-    let points = vec![Within { percentile: "p99".parse().unwrap(), within: Duration::from_ns(chain.within) }];
     let through = services.iter().map(|service| Through::Service(service.name.clone())).collect();
     site.services = services;
     let source = PathSource::Poisson(
         giusto_model::Rate::of((chain.rate * 1e15) as u64, Duration::from_ns(1_000_000_000_000_000)).unwrap(),
     );
-    site.paths.all = vec![Path {
-        name: "path".into(),
-        source,
-        through,
-        points,
-        every: None,
-        load: None,
-        observe: None,
-        packets: Path::PACKETS,
-    }];
+    site.paths.all = vec![path("path", source, through, Duration::from_ns(chain.within))];
     site
 }
 

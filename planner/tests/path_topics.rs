@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{as_if_alone, plan, sites};
+use common::{path, plan, sites, stage};
 use giusto_model::{
-    BrokerStage, BrokerTimes, Duration, Link, Path, PathPlan, PathSource, PathStage, Plan, Promise, Service,
-    ServiceTime, Site, Through, TokensStage, Topic, TopicLimit, Within,
+    BrokerStage, BrokerTimes, Duration, Link, Path, PathPlan, PathSource, PathStage, Plan, Site, Through, TokensStage,
+    Topic, TopicLimit, Within,
 };
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
 use giusto_simulator::{play_path, Unobserved};
@@ -17,11 +17,6 @@ fn time(text: &str) -> Duration {
 
 fn points(list: &[(&str, &str)]) -> Vec<Within> {
     list.iter().map(|(p, within)| Within { percentile: p.parse().unwrap(), within: time(within) }).collect()
-}
-
-fn stage(name: &str, execution: &str, on: &str) -> Service {
-    let promise = Promise::Stage { service: ServiceTime::Constant { time: time(execution) }, counted: None };
-    Service { promise, on: Some(on.into()), ..as_if_alone(name, vec![], "0%") }
 }
 
 fn alarms() -> Topic {
@@ -48,16 +43,11 @@ fn site(promise: &[(&str, &str)]) -> Site {
     site.topics = vec![alarms()];
     let service = |name: &str| Through::Service(name.into());
     site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us") }];
-    site.paths.all = vec![Path {
-        name: "braking".into(),
-        source: PathSource::Poisson("50/s".parse().unwrap()),
-        through: vec![service("camera"), Through::Topic("alarms".into()), service("controller")],
-        points: points(promise),
-        every: None,
-        load: None,
-        observe: None,
-        packets: Path::PACKETS,
-    }];
+    let (through, source) =
+        (["camera", "controller"].map(service).to_vec(), PathSource::Poisson("50/s".parse().unwrap()));
+    let mut path = Path { points: points(promise), ..path("braking", source, through, Duration::ZERO) };
+    path.through.insert(1, Through::Topic("alarms".into()));
+    site.paths.all = vec![path];
     site
 }
 

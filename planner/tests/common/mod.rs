@@ -1,8 +1,8 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, Plan, Process, Promise, Release,
-    ServerKind, Service, ServiceTime, Site, Task, Unused, Within,
+    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, PathSource, Plan, Process, Promise,
+    Release, ServerKind, Service, ServiceTime, Site, Task, Through, Unused, Within,
 };
 use giusto_planner::{Facts, Refusal};
 use giusto_verify::{check_plan, read_plan};
@@ -73,6 +73,25 @@ pub(crate) fn percentiles(name: &str, points: &[&str], rate: &str, batch: u32, s
     let points = points.iter().map(point).collect();
     let promise = Promise::Percentiles { points, arrivals: Arrivals { rate: rate.parse().unwrap(), batch }, service };
     Service { promise, ..as_if_alone(name, vec![], "0%") }
+}
+
+/// A service of paths on `edge-N`, which takes so long for each message.
+#[allow(dead_code)]
+pub(crate) fn stage(name: &str, execution: &str, on: &str) -> Service {
+    let promise = Promise::Stage { service: ServiceTime::Constant { time: execution.parse().unwrap() }, counted: None };
+    Service { promise, on: Some(on.into()), ..as_if_alone(name, vec![], "0%") }
+}
+
+/// A path that was promised a time of 99 in 100 messages that come at random, or of every one that comes in periods.
+#[allow(dead_code)]
+pub(crate) fn path(name: &str, source: PathSource, through: Vec<Through>, within: Duration) -> giusto_model::Path {
+    let p99 = Within { percentile: "p99".parse().unwrap(), within };
+    let (points, every) = match source {
+        PathSource::Poisson(_) => (vec![p99], None),
+        PathSource::Periodic { .. } => (Vec::new(), Some(within)),
+    };
+    let packets = giusto_model::Path::PACKETS;
+    giusto_model::Path { name: name.into(), source, through, points, every, load: None, observe: None, packets }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple, Union
 
@@ -196,20 +197,16 @@ class Curve:
 
     def inverse(self, value: Value) -> Optional[Fraction]:
         """The shortest window in which as much comes, in ns; ``None``: never as much."""
-        wanted = Fraction(value)
-        for piece in self.pieces:
-            if piece.value >= wanted:
-                return piece.start
-            if piece.slope > 0:
-                t = piece.start + (wanted - piece.value) / piece.slope
-                if piece.end is None or t < piece.end:
-                    return t
-        return None
+        return self._first(Fraction(value), operator.ge)
 
     def _above(self, value: Fraction) -> Optional[Fraction]:
         """The shortest window after which more than that comes."""
+        return self._first(value, operator.gt)
+
+    def _first(self, value: Fraction, enough: Callable[[Fraction, Fraction], bool]) -> Optional[Fraction]:
+        """The shortest window in which, or after which, what comes is `enough` beside that."""
         for piece in self.pieces:
-            if piece.value > value:
+            if enough(piece.value, value):
                 return piece.start
             if piece.slope > 0:
                 t = piece.start + (value - piece.value) / piece.slope

@@ -3,8 +3,8 @@
 use super::broken::Broken;
 use super::topic;
 use giusto_model::{
-    InterfaceStage, PacketBucket, PacketClass, PacketWay, PathPart, PathPlan, PathSource, PathStage, Plan, Steps,
-    Tokens, TokensStage, VifPlan,
+    Duration, InterfaceStage, PacketBucket, PacketClass, PacketWay, PathPart, PathPlan, PathSource, PathStage, Plan,
+    Steps, Tokens, VifPlan,
 };
 
 /// Whether `stage` says of its interface what the plan has for it.
@@ -79,14 +79,7 @@ pub(super) fn late(stage: &InterfaceStage, part: &PathPart, often: f64, growth: 
     if part.within != stage.bound {
         return Err(Broken::new("the time of processing alone", stage.bound, part.within));
     }
-    let tokens = TokensStage {
-        tokens_of: stage.interface.clone(),
-        on: stage.on.clone(),
-        link: None,
-        bucket: stage.bucket,
-        others: None,
-    };
-    topic::late(&tokens, &PathPart { within: giusto_model::Duration::ZERO, ..*part }, often, growth)
+    topic::late(stage.bucket, &PathPart { within: Duration::ZERO, ..*part }, often, growth)
 }
 
 /// Whether no message of a periodic source finds the bucket without tokens, as long as none is older than the promised time

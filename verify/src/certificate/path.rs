@@ -108,9 +108,12 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
             return Err(Broken::new("growths between 0 and 1 before the last stage", "some", growth));
         }
         let name = &path.through[nth];
+        if let PathStage::Tokens(TokensStage { others: Some(others), .. }) = name {
+            often += others.per_ns();
+        }
         let late = match stage {
             Stage::Service(server) => late_at(server, part, often, growth),
-            Stage::Tokens(tokens) => topic::late(tokens, part, often, growth),
+            Stage::Tokens(tokens) => topic::late(tokens.bucket, part, often, growth),
             Stage::Broker(broker) => Ok(measured(broker, part, often, growth)),
             Stage::Interface(interface) => interface::late(interface, part, often, growth),
             Stage::Elsewhere => Ok(0.0),
@@ -120,9 +123,6 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
         if late > claimed * (1.0 + OFF) {
             let what = format!("messages that are late at '{name}', of a million, at most");
             return Err(Broken::new(what, 1e6 * claimed, 1e6 * late));
-        }
-        if let PathStage::Tokens(TokensStage { others: Some(others), .. }) = name {
-            often += others.per_ns();
         }
         leave.push(often / (1.0 - growth));
     }

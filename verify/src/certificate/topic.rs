@@ -2,7 +2,7 @@
 
 use super::broken::Broken;
 use super::excess::{first_and_after, LEFT_OUT};
-use giusto_model::{PathPart, Plan, Rate, TokensStage, TopicLimit, TopicPlan, Within};
+use giusto_model::{Bucket, PathPart, Plan, Rate, TopicLimit, TopicPlan, Within};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -159,12 +159,10 @@ impl Law {
 }
 
 /// Of the messages of a path that wait for tokens with others, which go on as they do: P(W > d) + (λ/x)·E(W − d)⁺, without the
-/// second part where x is 0. `often` is of those of the path, in 1/ns.
-pub(super) fn late(stage: &TokensStage, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
-    let rate = stage.bucket.rate.per_ns();
-    let often = often + stage.others.map_or(0.0, |others| others.per_ns());
+/// second part where x is 0. `often` is of all of them, in 1/ns.
+pub(super) fn late(bucket: Bucket, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
+    let (rate, depth) = (bucket.rate.per_ns(), bucket.depth.as_f64());
     let load = often / rate;
-    let depth = stage.bucket.depth.as_f64();
     if !(load > 0.0 && load < 1.0 - 1e-6 && depth >= 1.0) {
         return Err(Broken::new("more tokens than messages, and one at least", "load below 1", load));
     }
