@@ -54,6 +54,22 @@ class Silent(unittest.TestCase):
             e.heal()
             e.wait_whole(60)
 
+    def test_a_leader_that_nothing_reaches(self):
+        with tempfile.TemporaryDirectory() as d, WiredEnsemble(Path(d) / "e", ["giusto"] * 3, config=CONFIG) as e:
+            leader = e.wait_whole(60)
+            session = wire.Session(e.ports()[0], timeout=30)
+            session.create("/recovery")
+            session.close()
+            e.deafen(leader)
+            end = time.monotonic() + ENOUGH_S
+            while "No quorum has answered" not in leader.text() and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertIn("No quorum has answered", leader.text())
+            others = [s for s in e.servers if s is not leader]
+            self.assertTrue(recovery.first_write([s.client for s in others], ENOUGH_S))
+            e.heal()
+            e.wait_whole(60)
+
 
 if __name__ == "__main__":
     unittest.main()

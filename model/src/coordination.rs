@@ -67,7 +67,8 @@ pub struct SilenceAsked {
     /// L: by how much a server that is due runs late, on whatever host.
     #[serde(rename = "latency_ns")]
     pub latency: Duration,
-    /// From the loss of the leader, by whatever cause, to another that serves, at most; `None`: as soon as can be.
+    /// From the loss of the leader, by whatever cause, to another that serves, at most; `None`: nothing is promised, and the
+    /// planner takes what is almost the soonest.
     #[serde(rename = "machine_loss_ns")]
     pub machine_loss: Option<Duration>,
 }

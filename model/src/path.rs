@@ -40,7 +40,7 @@ pub struct Path {
     pub name: String,
     /// How messages come to its first stage.
     pub source: PathSource,
-    /// What they go through, one after the other; at least one service, each once; between two forks there is a stage.
+    /// What they go through, one after the other; at least one service, each once; between two forks there is a service.
     pub through: Vec<Through>,
     /// Percentiles that were promised, ascending in both; empty: only `every`. Not with a periodic source.
     pub points: Vec<Within>,

@@ -10,7 +10,7 @@ use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
 use giusto_model::{
-    Coordination, Duration, HostLatency, ManagerLatency, Measured, Member, Plan, Service, Site, TopicPlan,
+    Coordination, Duration, HostLatency, ManagerLatency, Measured, Member, NetworkPlan, Plan, Service, Site, TopicPlan,
 };
 use std::collections::HashMap;
 
@@ -146,7 +146,11 @@ fn with(
     let here = |topic: &TopicPlan| only.is_none_or(|only| topic.brokers.contains(&site.hosts[only].name));
     let mut topics: Vec<TopicPlan> = topics.into_iter().filter(here).collect();
     topics.iter_mut().for_each(|topic| paths::said(asked, topic));
-    let network = network::plan(site, only, measured).map_err(Refusal::Packets)?;
+    let here = |one: &NetworkPlan| only.is_none_or(|only| site.hosts[only].name == one.on);
+    let network = match networks.is_empty() {
+        true => network::plan(site, only, measured).map_err(Refusal::Packets)?,
+        false => networks.into_iter().filter(here).collect(),
+    };
     let mut plan = modes::promised(plan, site, facts, only, answers)?;
     origins(site.services.iter(), &mut plan);
     Ok(Plan { topics, coordination, paths, network, ..plan })

@@ -118,7 +118,7 @@ pub enum Refusal {
     /// Servers notice a silent leader too far apart for an election (exit 1).
     #[error(
         "coordination: with a latency of {} five servers or more leave a silent leader further apart than they wait for votes \
-         ({}); it would fit with a smaller latency, or with four servers or less",
+         ({}); it would fit with a smaller latency, or with four servers or fewer",
         time(*latency),
         time(*most)
     )]

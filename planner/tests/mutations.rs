@@ -262,7 +262,10 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
         if up && ends("beyond_ppb") && read.paths.iter().flat_map(|path| &path.points).all(is_within) {
             return Some("more that may be late at a stage, and no more in all than may be");
         }
-        let of_service = (ends("growth_ppb") || ends("beyond_ppb")) && numbers.is_some();
+        // Only of services is the law computed once more here.
+        let place: Vec<usize> = mutation.what.split('/').filter_map(|word| word.parse().ok()).collect();
+        let stage = place.first().zip(place.get(2)).and_then(|(path, part)| read.paths.get(*path)?.through.get(*part));
+        let of_service = (ends("growth_ppb") || ends("beyond_ppb")) && stage.is_some_and(|one| one.service().is_some());
         let within = read.paths.iter().flat_map(|path| &path.points).all(is_within);
         if of_service && within && read.paths.iter().all(|path| claims_hold(read, path)) {
             return Some("claims that are true all the same: the planner's bound is above the law");

@@ -165,13 +165,33 @@ fn what_cannot_be_planned_says_what_to_write() {
         check_plan(&told(&with_depth(*burst))).unwrap();
         assert!(!exact || plan(&with_depth(burst - 1), &Facts::typical(vec![0, 1])).is_err());
     }
-    let slow = refused(&with(poisson("50/s"), &|site| site.services[0].network[0].bucket = Some(bucket("100/s", 500))));
-    assert!(matches!(&slow.cause, PathCause::Burst { rate: 112, .. }), "{slow}");
+    let with_bucket = |own: PacketBucket| with(poisson("50/s"), &|site| site.services[0].network[0].bucket = Some(own));
+    let slow = refused(&with_bucket(bucket("100/s", 500)));
+    let PathCause::Burst { rate: 112, burst, .. } = &slow.cause else { panic!("{slow}") };
+    check_plan(&told(&with_bucket(bucket("112/s", *burst)))).unwrap();
+    // As many as come in the promised time are counted on, however many those are.
+    let many = with(PathSource::Periodic { period: time("1s"), jitter: Duration::ZERO, burst: 200 }, &|site| {
+        site.paths.all[0].every = Some(time("12s"));
+        site.services.iter_mut().for_each(|service| {
+            let own = |vif: &Vif| Vif { bucket: Some(bucket("5k/s", 20_000)), ..vif.clone() };
+            service.network = service.network.iter().map(own).collect();
+        });
+    });
+    check_plan(&told(&many)).unwrap();
     let bits = refused(&with(poisson("50/s"), &|site| {
         let bits = Some("1Mbit/s".parse().unwrap());
         site.services[0].network[0].bucket = Some(PacketBucket { bits, ..bucket("5k/s", 32) });
     }));
     assert!(matches!(bits.cause, PathCause::Burst { .. }), "{bits}");
+}
+
+/// In the plan of one host its interface is said to be on the other, where that plan does not look.
+fn broken_on_one_host(plan: &Plan) -> String {
+    let mut plan = plan.on("edge-1").unwrap();
+    let path = &mut plan.paths[0];
+    interface(path, 1).link = interface(path, 2).link.take();
+    interface(path, 1).on = "edge-2".into();
+    check_plan(&plan).unwrap_err().to_string()
 }
 
 #[test]
@@ -204,6 +224,7 @@ fn whatever_is_changed_in_a_path_over_interfaces_is_noticed() {
         ("its way over veth-a", on_path(0, &|path| drop(path.through.remove(1)))),
         ("a link to 'veth-b (received)'", on_path(0, &|path| interface(path, 2).link = None)),
         ("the time of processing alone", on_path(0, &|path| shorter(path, "1us"))),
+        ("its way over veth-a", broken_on_one_host(&good[0])),
         ("late at 'veth-a (sent)'", on_path(0, &|path| interface(path, 1).bucket.depth = Tokens::whole(1))),
         ("more tokens than messages", on_path(0, &|path| interface(path, 1).bucket.rate = "40/s".parse().unwrap())),
         ("the longest wait for processing", broken(0, &|plan| plan.network[0].vifs[0].bound = None)),

@@ -179,10 +179,10 @@ fn through(node: &Node, services: &[Service], topics: &[Topic]) -> Result<Vec<Th
         let one = match STAGE.read(item, item.span)?.one_of(&["service", "topic", "all"], THROUGH)? {
             ("service", node) => once(node, "service", service(node, services)?, &mut seen)?,
             ("topic", node) => once(node, "topic", topic(node, topics)?, &mut seen)?,
-            (_, node) if matches!(found.last(), Some(Through::All(_))) => {
+            (_, node) if is_behind_fork(&found) => {
                 return Err(node.fault(
                     "a fork begins where another ends",
-                    "expected a stage between them, at which messages are one again",
+                    "expected a service between them, at which messages are one again",
                 ));
             }
             (_, node) => fork(node, services, &mut seen)?,
@@ -207,6 +207,11 @@ fn once(node: &Node, kind: &str, one: Through, seen: &mut Vec<Through>) -> Resul
     }
     seen.push(one.clone());
     Ok(one)
+}
+
+/// No service is after the last fork. Spans tell of services only: without one between, two forks would look like one.
+fn is_behind_fork(found: &[Through]) -> bool {
+    matches!(found.iter().rev().find(|one| !matches!(one, Through::Topic(_))), Some(Through::All(_)))
 }
 
 /// `all: [[{service: left}], [{service: right}, {service: far}]]`; a branch of one stage needs no list.

@@ -17,6 +17,7 @@ const SHORTEST: u64 = 10;
 const LONGEST: u64 = 200;
 
 /// A tick with what follows from it.
+#[derive(Clone, Copy)]
 pub(super) struct Choice {
     pub(super) tick: Duration,
     pub(super) sync_limit: u32,

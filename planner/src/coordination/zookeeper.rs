@@ -30,11 +30,16 @@ pub(super) fn plan(
     }
     let servers = ensemble.servers.len();
     let Passed { epochs, total, lost, wait } = match decide(ensemble, own)? {
-        Ok((found, passed)) => return Ok(written(ensemble, own, &found, passed.as_ref())),
-        Err(passed) => passed,
+        Decided::Keeps(found, passed) => return Ok(written(ensemble, own, &found, passed.as_ref())),
+        Decided::Slow(passed) => passed,
     };
     if total <= ensemble.recovery {
-        return Err(ticks::too_late(ensemble, own, (epochs, lost), &|own, servers| keeps(ensemble, own, servers)));
+        let allowed = |own: &ZooKeeper| match &own.ticks {
+            Ticks::Planned(asked) => no_less(asked.latency, here).is_ok(),
+            _ => true,
+        };
+        let keeps = |own: &ZooKeeper, servers: usize| allowed(own) && keeps(ensemble, own, servers);
+        return Err(ticks::too_late(ensemble, own, (epochs, lost), &keeps));
     }
     let nearest = nearest(ensemble, own, epochs, wait, total);
     Err(Refusal::Recovery(Box::new(SlowRecovery {
@@ -62,21 +67,27 @@ struct Passed {
     wait: Duration,
 }
 
-/// What keeps all promises, and what was passed over last; `Err`: only the latter.
-#[allow(clippy::type_complexity)]
-fn decide(ensemble: &Coordination, own: &ZooKeeper) -> Result<Result<(Found, Option<Passed>), Passed>, Refusal> {
+/// Whether an ensemble keeps its promises.
+enum Decided {
+    /// So, and what was passed over for it.
+    Keeps(Found, Option<Passed>),
+    /// Not; what comes nearest.
+    Slow(Passed),
+}
+
+fn decide(ensemble: &Coordination, own: &ZooKeeper) -> Result<Decided, Refusal> {
     let servers = ensemble.servers.len();
     // The safest first that is fast enough. Neither loses anything, but `overlap` is further from stock.
     let ways = own.epochs.map_or(vec![Epochs::Reserve, Epochs::Overlap], |epochs| vec![epochs]);
-    let mut passed = None;
+    let all = ticks::choices(own, servers)?;
+    let mut passed: Option<Passed> = None;
     for epochs in ways {
-        let slower = passed;
-        passed = None;
-        for ticks in ticks::choices(own, servers)? {
+        let slower = passed.take();
+        for &ticks in &all {
             let bound = bound(&own.times, epochs, ticks.wait, servers)?;
             let lost = ticks.machine_loss(&own.times, &bound)?;
             if bound.total <= ensemble.recovery && ticks.promised.is_none_or(|promised| lost <= promised) {
-                return Ok(Ok((Found { epochs, ticks, bound, lost }, slower)));
+                return Ok(Decided::Keeps(Found { epochs, ticks, bound, lost }, slower));
             }
             // What comes nearest to both promises: ticks of another length may be missed sooner.
             let near = |total: Duration, lost: Duration| match total > ensemble.recovery {
@@ -90,14 +101,14 @@ fn decide(ensemble: &Coordination, own: &ZooKeeper) -> Result<Result<(Found, Opt
             }
         }
     }
-    passed.map(Err).ok_or(Refusal::NoRecovery(giusto_analysis::Error::NoneLeft))
+    passed.map(Decided::Slow).ok_or(Refusal::NoRecovery(giusto_analysis::Error::NoneLeft))
 }
 
 /// Whether the first `servers` of an ensemble keep its promises.
 pub(super) fn keeps(ensemble: &Coordination, own: &ZooKeeper, servers: usize) -> bool {
     let mut smaller = ensemble.clone();
     smaller.servers.truncate(servers);
-    matches!(decide(&smaller, own), Ok(Ok(_)))
+    matches!(decide(&smaller, own), Ok(Decided::Keeps(..)))
 }
 
 pub(super) fn bound(times: &RecoveryTimes, epochs: Epochs, wait: Duration, servers: usize) -> Result<Bound, Refusal> {

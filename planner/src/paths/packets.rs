@@ -9,6 +9,8 @@ use giusto_model::{
 
 /// More of a bucket is not counted on: laws of deeper ones take long, and say the same.
 const DEEPEST: u64 = 1000;
+/// Messages take no more of the tokens than this part: from stage to stage a path counts them as more than they are.
+const MOST_TAKEN: f64 = 0.9;
 
 /// What is known of the messages at an interface.
 pub(super) struct Ask<'a> {
@@ -43,29 +45,32 @@ pub(super) fn stage(
     let (bound, [sent, received]) = known.ok_or_else(|| PathCause::LowClass { interface: interface.clone() })?;
     let written = if way == PacketWay::Sent { sent } else { received };
     let packets = path.packets.saturating_mul(copies);
+    let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
+    let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
+    let bucket = written.messages(packets);
     let needed = match path.source {
-        PathSource::Poisson(rate) => needed(path, messages.unwrap_or(rate), written.rate.share(packets)),
+        PathSource::Poisson(own) => {
+            let enough = Rate::of(rate, Duration::from_secs(1)).and_then(|rate| rate.share(packets));
+            needed(path, messages.unwrap_or(own), bucket.map(|bucket| bucket.rate).max(enough))
+        }
         PathSource::Periodic { period, jitter, burst } => {
-            // Those that come until the oldest of them leaves, and once more before tokens of a period are there.
+            // Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come
+            // only in the course of it.
             let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
             Some((within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into()))
         }
     };
-    let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
-    let bucket = written.messages(packets).filter(|bucket| bucket.rate.per_ns() * LEAST >= per_ns);
-    let enough = |bucket: &Bucket| needed.is_some_and(|needed| bucket.depth.at_once() >= needed);
-    let Some(bucket) = bucket.filter(enough) else {
+    let enough = |bucket: &Bucket| {
+        bucket.rate.per_ns() * MOST_TAKEN >= per_ns && needed.is_some_and(|needed| bucket.depth.at_once() >= needed)
+    };
+    let (Some(bucket), Some(needed)) = (bucket.filter(enough), needed) else {
         let burst = needed.unwrap_or(DEEPEST).saturating_mul(packets.into());
-        let rate = (1e9 * per_ns * f64::from(packets) / LEAST).ceil() as u64;
         return Err(PathCause::Burst { interface, way, bucket: written, burst, rate });
     };
-    let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST)), ..bucket };
+    let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST.max(needed))), ..bucket };
     let on = on.to_string();
     Ok(Some(InterfaceStage { interface, on, link, branch, way, packets, bucket, bound }))
 }
-
-/// Of the tokens, messages take no more: a path counts them as more than they are from stage to stage.
-const LEAST: f64 = 0.9;
 
 /// The depth with which hardly one of the messages waits for its tokens.
 fn needed(path: &Path, messages: Rate, tokens: Option<Rate>) -> Option<u64> {

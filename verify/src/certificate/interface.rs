@@ -57,8 +57,8 @@ pub(super) fn all(plan: &Plan, path: &PathPlan, steps: &Steps) -> Result<(), Bro
             }
         };
         let passes = |beside: Vec<usize>, way: PacketWay| {
-            let is_own = |stage: &PathStage| match stage {
-                PathStage::Interface(one) => one.interface == own.name && one.way == way,
+            let is_own = |other: &PathStage| match other {
+                PathStage::Interface(one) => one.interface == own.name && one.way == way && one.on == stage.on(),
                 _ => false,
             };
             beside.into_iter().all(|at| is_own(&path.through[at]))
@@ -86,7 +86,8 @@ pub(super) fn late(stage: &InterfaceStage, part: &PathPart, often: f64, growth: 
 /// there.
 pub(super) fn never_waits(path: &PathPlan, stage: &InterfaceStage, within: u64) -> Result<(), Broken> {
     let PathSource::Periodic { period, jitter, burst } = path.source else { return Ok(()) };
-    // Those that come within the time until the oldest of them leaves, and once more before tokens of a period are there.
+    // Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come only in
+    // the course of it.
     let times = (u128::from(within) + u128::from(jitter.ns())) / u128::from(period.ns().max(1)) + 2;
     let needed = times * u128::from(burst);
     let often = f64::from(burst) / period.ns() as f64;

@@ -22,15 +22,6 @@ pub(super) fn check(plan: &CoordinationPlan) -> Result<CheckedEnsemble, Broken> 
         CoordinationPlan::ZooKeeper(own) => zookeeper(own)?,
         CoordinationPlan::Etcd(own) => raft::check(own)?,
     }
-    let lost = match plan {
-        CoordinationPlan::ZooKeeper(own) => {
-            own.silence.and_then(|silence| Some((own.machine_loss, silence.asked.machine_loss?)))
-        }
-        CoordinationPlan::Etcd(_) => None,
-    };
-    if let Some((lost, promised)) = lost.filter(|(lost, promised)| lost > promised) {
-        return Err(Broken::new("the promised recovery where a machine is lost", lost, promised));
-    }
     if plan.bound() > plan.recovery() {
         return Err(Broken::new("the promised recovery of the ensemble", plan.bound(), plan.recovery()));
     }
@@ -80,5 +71,12 @@ fn zookeeper(plan: &ZooKeeperPlan) -> Result<(), Broken> {
         ("longest recovery of the ensemble", plan.bound, bound),
         ("longest time to its first write", plan.first_write, first_write),
         ("longest recovery where a machine is lost", plan.machine_loss, lost),
-    ])
+    ])?;
+    let promised = plan.silence.and_then(|own| own.asked.machine_loss);
+    match promised.filter(|promised| plan.machine_loss > *promised) {
+        None => Ok(()),
+        Some(promised) => {
+            Err(Broken::new("the promised recovery where a machine is lost", plan.machine_loss, promised))
+        }
+    }
 }

@@ -87,10 +87,10 @@ final class RtLeader extends Leader {
     private void holdOn() {
         try {
             while (self.isRunning() && zk.isRunning()) {
-                long leftNs = lease.leftNs(self.getMyId(), self.getVotingView().keySet(), this::isQuorum, System.nanoTime());
+                long leftNs = lease.leftNs(self.getMyId(), self.getCurrentAndNextConfigVoters(), this::isQuorum, System.nanoTime());
                 if (leftNs <= 0) {
                     LOG.warn("No quorum has answered for so long that another leader may be elected soon");
-                    ((RtQuorumPeer) self).isAlone();
+                    ((RtQuorumPeer) self).keepsQuiet();
                     shutdown("No quorum answers");
                     return;
                 }

@@ -63,8 +63,8 @@ class RtQuorumPeer extends QuorumPeer {
     private volatile Vote heard;
     private volatile long heardNs;
     /** It steps down as no quorum answers, and has heard of no voter since; until when that counts. */
-    private volatile boolean deaf;
-    private volatile long deafNs;
+    private volatile boolean quiet;
+    private volatile long quietEndNs;
     /** Until when it tries to connect to a leader. */
     private volatile long connectEndNs;
     /** Whether this process ever served. */
@@ -182,7 +182,7 @@ class RtQuorumPeer extends QuorumPeer {
         if (!getVotingView().containsKey(message.sid)) {
             return;
         }
-        deaf = false;
+        quiet = false;
         seekers.says(message.sid, state == ServerState.LOOKING.ordinal(), System.nanoTime());
         if (state == ServerState.LEADING.ordinal() && leader == message.sid) {
             ready.says(message.sid, round);
@@ -210,14 +210,14 @@ class RtQuorumPeer extends QuorumPeer {
      * As a leader it was answered by no quorum. Others may hear it all the same, and its vote is the best: it keeps that to
      * itself for as long as they need to elect another, or until it hears one of them.
      */
-    void isAlone() {
+    void keepsQuiet() {
         long silenceMs = Math.max(Suspect.LEAST_MS, (long) getTickTime() * getSyncLimit());
-        deafNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(silenceMs);
-        deaf = true;
+        quietEndNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(silenceMs);
+        quiet = true;
     }
 
     boolean keepsFrom(long sid) {
-        return deaf && sid != getMyId() && System.nanoTime() - deafNs < 0;
+        return quiet && sid != getMyId() && System.nanoTime() - quietEndNs < 0;
     }
 
     /** Of two servers that both lead in one round, the one with the better vote stays. */

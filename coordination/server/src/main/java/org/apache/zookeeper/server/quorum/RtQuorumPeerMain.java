@@ -79,7 +79,7 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         if (!config.isDistributed()) {
             throw new IllegalArgumentException(args[0] + " names no server.N: there is no leader to recover, start stock ZooKeeper");
         }
-        settings.silence(config.getTickTime(), config.getSyncLimit());
+        settings.checkStepDown(config.getTickTime(), config.getSyncLimit());
         prepare();
         super.initializeAndRun(args);
     }

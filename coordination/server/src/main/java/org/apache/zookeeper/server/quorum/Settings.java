@@ -107,11 +107,15 @@ final class Settings {
     }
 
     /**
-     * A leader that knows later than its followers that it is alone.
+     * Whether a leader knows no later than its followers that it is alone, and not before they could answer.
      *
-     * @throws Wrong where giusto.step-down is as long as syncLimit ticks
+     * @throws Wrong where giusto.step-down is as long as syncLimit ticks, or no longer than half a tick
      */
-    void silence(int tickMs, int syncLimit) {
+    void checkStepDown(int tickMs, int syncLimit) {
+        if (stepDownNs > 0 && stepDownNs <= TimeUnit.MILLISECONDS.toNanos(tickMs) / 2) {
+            throw new Wrong(STEP_DOWN + " is not longer than half a tick, " + tickMs / 2.0
+                + " ms, after which a leader sends the next heartbeat; write a longer time, or leave it out");
+        }
         if (stepDownNs >= TimeUnit.MILLISECONDS.toNanos(tickMs) * syncLimit) {
             throw new Wrong(STEP_DOWN + " is not shorter than " + syncLimit + " ticks of " + tickMs
                 + " ms (syncLimit), after which followers"

@@ -32,6 +32,20 @@ class SettingsTest {
     }
 
     @Test
+    void aLeaderStepsDownBeforeItsFollowersLeaveAndNotBeforeTheyCanAnswer() {
+        Settings planned = of("giusto.step-down", "98ms");
+        planned.checkStepDown(24, 5);
+        assertEquals(98_000_000, planned.stepDownNs(24, 5));
+        assertTrue(assertThrows(Settings.Wrong.class, () -> planned.checkStepDown(24, 4)).getMessage().contains("shorter"));
+        Settings soon = of("giusto.step-down", "12ms");
+        assertTrue(assertThrows(Settings.Wrong.class, () -> soon.checkStepDown(24, 5)).getMessage().contains("longer"));
+        // Without: half a tick before its followers.
+        of().checkStepDown(100, 4);
+        assertEquals(350_000_000, of().stepDownNs(100, 4));
+        assertEquals(0, of().stepDownNs(2000, 1));
+    }
+
+    @Test
     void keysOfZooCfgAndOfTheCommandLineMeanTheSame() {
         assertEquals(25_000_000, of("zookeeper.giusto.wait", "25ms").waitNs);
         assertEquals(25_000_000, of("giusto.wait", "25ms").waitNs);
