@@ -179,10 +179,6 @@ fn what_does_not_fit_is_refused_with_what_would() {
     let why = refused(&full);
     assert!(matches!(why.cause, PathCause::NoRoom { .. }), "{why}");
     assert!(kept_with(&full, &why) > ms("150ms"));
-    // One service, two paths.
-    let mut shared = braking(&[("p99", "150ms")]);
-    shared.paths.all.push(path("round", poisson("1/s"), &["camera"], &[("p99", "200ms")]));
-    assert!(matches!(refused(&shared).cause, PathCause::Shared { .. }));
 }
 
 /// Two stages, of which all servers on a grid are tried.
