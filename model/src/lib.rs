@@ -69,8 +69,8 @@ pub use network::{HostNetwork, NetworkPlan, PacketBucket, PacketClass, PacketUni
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use observe::{Exporter, Observe, Reported};
 pub use path::{
-    BrokerStage, InterfaceStage, Link, PacketWay, Path, PathEvery, PathLoad, PathMeet, PathObserve, PathPart,
-    PathPlan, PathPoint, PathSource, PathStage, Paths, ServiceStage, Steps, Through, TokensStage,
+    BrokerStage, InterfaceStage, Link, PacketWay, Path, PathEvery, PathLoad, PathMeet, PathObserve, PathPart, PathPlan,
+    PathPoint, PathSource, PathStage, Paths, ServiceStage, Steps, Through, TokensStage,
 };
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan, PLAN_VERSION};

@@ -1,9 +1,9 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    together, Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration, Hold,
-    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason, Server,
-    Task, TopicPlan,
+    together, Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration,
+    Hold, HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason,
+    Server, Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -73,9 +73,7 @@ impl Plan {
     fn paths_of(&self, name: &str) -> Vec<PathPlan> {
         let together = together(self.paths.iter().map(PathPlan::services));
         let there = |path: &PathPlan| path.through.iter().any(|stage| stage.on() == name);
-        let rests = |first: usize| {
-            self.paths.iter().zip(&together).any(|(path, other)| *other == first && there(path))
-        };
+        let rests = |first: usize| self.paths.iter().zip(&together).any(|(path, other)| *other == first && there(path));
         self.paths.iter().zip(&together).filter(|(_, first)| rests(**first)).map(|(path, _)| path.clone()).collect()
     }
 

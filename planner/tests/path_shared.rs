@@ -25,7 +25,8 @@ fn site(services: &[(&str, usize)], paths: Vec<Path>) -> Site {
     let hosts = services.iter().map(|(_, host)| *host).max().unwrap();
     let cores: Vec<&[u32]> = (0..hosts).map(|_| &[1, 2, 3][..]).collect();
     let mut site = sites(&cores, stages);
-    for (from, to) in (1..=hosts).flat_map(|from| (1..=hosts).map(move |to| (from, to))).filter(|(from, to)| from != to) {
+    for (from, to) in (1..=hosts).flat_map(|from| (1..=hosts).map(move |to| (from, to))).filter(|(from, to)| from != to)
+    {
         let link = Link { from: format!("edge-{from}"), to: format!("edge-{to}"), worst: time("300us") };
         site.paths.links.push(link);
     }
@@ -89,7 +90,8 @@ fn paths_that_meet_at_a_service_are_planned_together() {
         check_plan(&own).unwrap();
     }
     let services = [("camera", 1), ("store", 1), ("radar", 2), ("far", 2)];
-    let paths = vec![line("near", "20/s", &["camera", "store"], "150ms"), line("all", "20/s", &["radar", "far"], "150ms")];
+    let paths =
+        vec![line("near", "20/s", &["camera", "store"], "150ms"), line("all", "20/s", &["radar", "far"], "150ms")];
     let mut apart = site(&services, paths);
     assert_eq!(told(&apart).on("edge-1").unwrap().paths.len(), 1);
     apart.paths.all[1].through.push(Through::Service("store".into()));
@@ -111,7 +113,10 @@ fn messages_that_come_together_and_stay_cost_nothing_but_their_rate() {
     let gate = |plan: &Plan| plan.services[0].server.bandwidth();
     assert!(gate(&told(&two("90/s"))) > gate(&found));
     // One that begins at a service which another comes to later.
-    let late = site(&services, vec![line("all", "30/s", &["gate", "left"], "150ms"), line("last", "10/s", &["left"], "150ms")]);
+    let late = site(
+        &services,
+        vec![line("all", "30/s", &["gate", "left"], "150ms"), line("last", "10/s", &["left"], "150ms")],
+    );
     let found = told(&late);
     assert_eq!(meets(&found.paths[1].points[0]), [("all", "gate")]);
     assert!(meets(&found.paths[0].points[0]).is_empty());
@@ -171,8 +176,10 @@ fn random_groups_keep_their_promises_and_are_proven_by_other_code() {
             let within = format!("{}ms", rng.random_range(150..=600) * through.len());
             paths.push(line(&format!("path-{nth}"), &rate, &through, &within));
         }
-        let used: Vec<(&str, usize)> =
-            services.into_iter().filter(|(name, _)| paths.iter().any(|path| path.services().any(|one| one == *name))).collect();
+        let used: Vec<(&str, usize)> = services
+            .into_iter()
+            .filter(|(name, _)| paths.iter().any(|path| path.services().any(|one| one == *name)))
+            .collect();
         let mut site = site(&used, paths);
         let fork = sites(&[&[1, 2, 3], &[1, 2, 3]], Vec::new());
         if site.hosts.len() == 1 {

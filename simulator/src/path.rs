@@ -8,7 +8,8 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    together, Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan, Task,
+    together, Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan,
+    Task,
 };
 use giusto_policy::{Order, Params, Pool};
 use rand::{RngExt, SeedableRng};
@@ -70,8 +71,7 @@ pub fn play_path(
     let beside = (1..).zip(&paths[1..]).zip(others).flat_map(|((nth, path), first)| {
         self::arrivals(path.source, horizon, (seed, nth)).into_iter().map(|at| (at, *first))
     });
-    let messages =
-        Messages { arrivals: own.chain(beside).collect(), hops: hops.clone(), between: between.clone() };
+    let messages = Messages { arrivals: own.chain(beside).collect(), hops: hops.clone(), between: between.clone() };
     let mut apart = Partitioned::new(cores.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     for (one, spec) in servers.iter().zip(&specs) {
         let core = cores.iter().position(|core| *core == (one.on.as_str(), one.core)).unwrap_or(0);
@@ -116,9 +116,11 @@ pub fn play_path(
 fn with_it<'a>(plan: &'a Plan, path: &'a PathPlan) -> Vec<&'a PathPlan> {
     let together = together(plan.paths.iter().map(PathPlan::services));
     let own = plan.paths.iter().position(|one| one.name == path.name);
-    let others = plan.paths.iter().zip(&together).filter(|(one, first)| {
-        one.name != path.name && own.is_some_and(|own| together[own] == **first)
-    });
+    let others = plan
+        .paths
+        .iter()
+        .zip(&together)
+        .filter(|(one, first)| one.name != path.name && own.is_some_and(|own| together[own] == **first));
     std::iter::once(path).chain(others.map(|(other, _)| other)).collect()
 }
 

@@ -110,9 +110,8 @@ impl Asked {
     /// takes longest otherwise.
     pub(super) fn apart(&self, course: &Course) -> Duration {
         // With one too long to add, one that is beyond all.
-        let one = |nth: usize| {
-            self.late(course, nth).checked_add(course.links[nth]).unwrap_or(Duration::from_ns(u64::MAX))
-        };
+        let one =
+            |nth: usize| self.late(course, nth).checked_add(course.links[nth]).unwrap_or(Duration::from_ns(u64::MAX));
         course.steps.along(one).unwrap_or(Duration::from_ns(u64::MAX))
     }
 
@@ -164,7 +163,11 @@ impl Build<'_> {
         let brought = brought.collect();
         let route = match self.asked.courses.len() {
             1 => route(0),
-            _ => (0..).zip(&visits).flat_map(|(nth, visit)| [visit.clone(), self.way(course, nth)]).map(Step::At).collect(),
+            _ => (0..)
+                .zip(&visits)
+                .flat_map(|(nth, visit)| [visit.clone(), self.way(course, nth)])
+                .map(Step::At)
+                .collect(),
         };
         self.flows.push(Flow { source: course.source()?, route });
         Ok(brought)

@@ -3,7 +3,7 @@
 use super::course::Asked;
 use super::given::Given;
 use super::proofs::{Kept, Proven, Slow};
-use super::refusal::{PathCause, PathRefusal, Unlike};
+use super::refusal::{PathCause, Unlike};
 use super::search::{Found, ROUNDS};
 use super::topic;
 use crate::facts::Facts;
@@ -13,7 +13,8 @@ use crate::topics;
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
-    together, Interface, NetworkPlan, Path, PathMeet, PathPlan, PathPoint, PathSource, PathStage, Promise, Site,
+    together, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource, PathStage, Promise,
+    Site,
 };
 use std::collections::BTreeMap;
 
@@ -148,7 +149,7 @@ impl Group<'_> {
     }
 
     fn one(&self, question: &Question, servers: &[Interface], nth: usize, kept: Kept) -> PathPlan {
-        let met = |(path, service, part)| PathMeet {
+        let met = |(path, service, part): (usize, usize, PathPart)| PathMeet {
             path: self.0[path].path.name.clone(),
             service: question.services[service].clone(),
             part,
@@ -156,8 +157,10 @@ impl Group<'_> {
         let point = |proven: Proven| PathPoint { meets: proven.meets.into_iter().map(met).collect(), ..proven.point };
         let points: Vec<PathPoint> = kept.points.into_iter().map(point).collect();
         let (through, path, every) = (question.through[nth].clone(), self.0[nth].path, kept.every);
-        let others: Vec<&str> = self.0.iter().map(|other| other.path.name.as_str()).filter(|other| *other != path.name).collect();
-        let reasons = self.0[nth].reasons(&question.asked, (nth, &others), servers, (&through, &points, every.as_ref()));
+        let others: Vec<&str> =
+            self.0.iter().map(|other| other.path.name.as_str()).filter(|other| *other != path.name).collect();
+        let reasons =
+            self.0[nth].reasons(&question.asked, (nth, &others), servers, (&through, &points, every.as_ref()));
         let (name, source, observe) = (path.name.clone(), path.source, path.observe);
         PathPlan { name, source, through, points, every, observe, reasons }
     }

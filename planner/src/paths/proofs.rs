@@ -3,7 +3,7 @@
 use super::course::{Asked, Course};
 use giusto_analysis::path::{every, is_within, within_by, Bound, Late, Laws, Part, PathError};
 use giusto_analysis::Error;
-use giusto_model::{Duration, Interface, PathEvery, PathMeet, PathPart, PathPoint, Percentile, Within};
+use giusto_model::{Duration, Interface, PathEvery, PathPart, PathPoint, Percentile, Within};
 use std::cell::RefCell;
 
 /// Of the messages that may be late, what is left for the numbers of a certificate that are rounded.
@@ -180,8 +180,13 @@ impl<'a> Proofs<'a> {
     fn slowest(&self, servers: &[Interface]) -> Result<Option<(f64, Slow)>, Error> {
         let mut all: Vec<(Slow, Vec<Duration>)> = Vec::new();
         for (nth, course) in self.asked.courses.iter().enumerate() {
-            let slow = |percentile: Option<Percentile>, within: Duration, least: Duration| {
-                Slow { course: nth, percentile, within, least, dear: 0, part: Duration::ZERO }
+            let slow = |percentile: Option<Percentile>, within: Duration, least: Duration| Slow {
+                course: nth,
+                percentile,
+                within,
+                least,
+                dear: 0,
+                part: Duration::ZERO,
             };
             for &Within { percentile, within } in &course.points {
                 let Some(found) = self.bound(nth, servers, percentile)? else { return Ok(None) };

@@ -76,7 +76,9 @@ impl<'a> Group<'a> {
         walk.line(self.own, self.all[self.own].services.len(), &[], 0)?;
         match walk.meets.next() {
             None => Ok(walk.compared),
-            Some(more) => Err(Broken::new("stages that messages meet", "no more", format!("{} of '{}'", more.service, more.path))),
+            Some(more) => {
+                Err(Broken::new("stages that messages meet", "no more", format!("{} of '{}'", more.service, more.path)))
+            }
         }
     }
 }
@@ -110,7 +112,11 @@ impl<'a> Walk<'a> {
             let service = of.services[place];
             let way: Vec<&str> = [&of.services[place..until], goal].concat();
             if !goal.is_empty() && group.parts(&way) {
-                return Err(Broken::new(format!("paths that stay together behind '{service}'"), way.join(", "), "another way"));
+                return Err(Broken::new(
+                    format!("paths that stay together behind '{service}'"),
+                    way.join(", "),
+                    "another way",
+                ));
             }
             let next = way.get(1).copied();
             let fresh: Vec<usize> =
@@ -150,7 +156,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Messages that come to `service` from elsewhere, those that have come together as one.
-    fn others(&mut self, service: &'a str, here: &[usize], way: &[&'a str], depth: usize) -> Result<Vec<Reached>, Broken> {
+    fn others(
+        &mut self,
+        service: &'a str,
+        here: &[usize],
+        way: &[&'a str],
+        depth: usize,
+    ) -> Result<Vec<Reached>, Broken> {
         let group = self.group;
         let mut all: Vec<Reached> = Vec::new();
         for (nth, other) in group.all.iter().enumerate() {
@@ -175,7 +187,8 @@ impl<'a> Walk<'a> {
                 met.filter(|met| met.path == *path && met.service == service).map(|met| &met.part)
             }
         };
-        let missing = || Broken::new(format!("a part for '{service}' of '{}'", self.group.all[flow].path.name), "one", "none");
+        let missing =
+            || Broken::new(format!("a part for '{service}' of '{}'", self.group.all[flow].path.name), "one", "none");
         found.copied().ok_or_else(missing)
     }
 }

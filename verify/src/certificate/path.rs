@@ -11,8 +11,7 @@ use super::meets::Group;
 use super::route::{self, Server, Stage};
 use super::topic;
 use giusto_model::{
-    Arrivals, BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Rate,
-    Steps, TokensStage,
+    BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage,
 };
 use serde::Serialize;
 use std::ops::Range;
