@@ -34,7 +34,7 @@ const OFF: f64 = 0.01;
 /// Parts of a period by which time beyond d is summed up.
 const STEPS: f64 = 8.0;
 /// Messages in a row that take a second to look at.
-const MOST_MESSAGES: u64 = 4000;
+const MOST_MESSAGES: u64 = 20_000;
 
 pub(super) fn check(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken> {
     let named = |broken: Broken| Broken { what: format!("path '{}': {}", path.name, broken.what), ..broken };
