@@ -170,8 +170,8 @@ fn what_cannot_be_planned_says_what_to_write() {
     let PathCause::Burst { rate: 112, burst, .. } = &slow.cause else { panic!("{slow}") };
     check_plan(&told(&with_bucket(bucket("112/s", *burst)))).unwrap();
     // As many as come in the promised time are counted on, however many those are.
-    let many = with(PathSource::Periodic { period: time("1s"), jitter: Duration::ZERO, burst: 200 }, &|site| {
-        site.paths.all[0].every = Some(time("12s"));
+    let many = with(PathSource::Periodic { period: time("10s"), jitter: Duration::ZERO, burst: 600 }, &|site| {
+        site.paths.all[0].every = Some(time("6s"));
         site.services.iter_mut().for_each(|service| {
             let own = |vif: &Vif| Vif { bucket: Some(bucket("5k/s", 20_000)), ..vif.clone() };
             service.network = service.network.iter().map(own).collect();
