@@ -48,13 +48,19 @@ pub(crate) fn trial(
     let loads = giusto_daemon::path_loads(&site.paths.all)?;
     let together = together(site.paths.all.iter().map(Path::services));
     for (nth, &(path, load)) in loads.iter().enumerate() {
-        let others = loads.iter().zip(&together).filter(|((other, _), first)| other.name != path.name && **first == together[nth]);
+        let others = loads
+            .iter()
+            .zip(&together)
+            .filter(|((other, _), first)| other.name != path.name && **first == together[nth]);
         let beside: Vec<(&Path, PathLoad)> = others.map(|(other, _)| *other).collect();
         progress(format!("{}: slices without the plan and with it", path.name));
         let mut enough = |path: &Path, trial: &Trial<PathSlice>| next(path, trial);
         let mut talk = Talk { stop: &stop, say: progress, judge: &mut enough };
         let cores = &around.machine.cores;
-        trials.push((path, giusto_daemon::try_path(&mut deployment, (plan, path, load), &beside, cores, options, &mut talk)?));
+        trials.push((
+            path,
+            giusto_daemon::try_path(&mut deployment, (plan, path, load), &beside, cores, options, &mut talk)?,
+        ));
     }
     let restored = deployment.finish();
     let mut worst = Verdict::Kept;

@@ -106,8 +106,16 @@ impl Driven {
     ) -> Result<PathReport, giusto_measure::Error> {
         let (tasks, arrivals) = giusto_measure::path_arrivals(&self.path);
         let load = Load::Echo { address: self.load.send, value: 1 };
-        let plan =
-            LoadPlan { load: &load, tasks: &tasks, arrivals, trace: &[], warm_up: WARM_UP, run: slice, seed, generator };
+        let plan = LoadPlan {
+            load: &load,
+            tasks: &tasks,
+            arrivals,
+            trace: &[],
+            warm_up: WARM_UP,
+            run: slice,
+            seed,
+            generator,
+        };
         // What a slice without the plan has left in the queues is no message of the next one.
         self.ends.settle(SETTLE, &|| !go_on())?;
         self.ends.drive(&plan, &mut |_| go_on())
