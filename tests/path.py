@@ -11,18 +11,19 @@ import subprocess
 import sys
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from patient import Patient
 from running import GIUSTO, ROOT, Running
 
-SITE, FORK = ROOT / "sites" / "path.yaml", ROOT / "sites" / "path-fork.yaml"
+SITE, FORK, SHARED = [ROOT / "sites" / f"{name}.yaml" for name in ("path", "path-fork", "path-shared")]
 SECONDS = 20
 CORE = 1
 
 
-def measure(out, seconds, site=SITE):
+def measure(out, seconds, site=SITE, path="braking"):
     """Exit code, and what 'giusto measure path' tells."""
-    words = [str(GIUSTO), "measure", "path", str(site), "braking", "--for", f"{seconds}s"]
+    words = [str(GIUSTO), "measure", "path", str(site), path, "--for", f"{seconds}s"]
     done = subprocess.run([*words, "--out", str(out), "--json"], cwd=ROOT, capture_output=True, text=True, timeout=seconds + 30)
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
@@ -70,6 +71,38 @@ class Path(Running):
         # Each message went both ways, and the time of a branch is none of the other's.
         longest = max(told["stages_ns"]["detector"][0], told["stages_ns"]["tracker"][0] + told["stages_ns"]["filter"][0])
         self.assertGreaterEqual(p50, longest * 0.9)
+
+    def test_paths_that_share_a_service_keep_their_promises_at_once(self):
+        self.site = SHARED
+        planned = json.loads(self.ask("plan", str(SHARED), "--json").stdout)["paths"]
+        proven = {path["name"]: path["points"][0]["at_ns"] for path in planned}
+        self.begin("manager")
+        self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
+        time.sleep(1)
+        with ThreadPoolExecutor() as pool:
+            both = {name: pool.submit(measure, self.folder / f"{name}.csv", SECONDS, SHARED, name) for name in proven}
+        self.assertIsNone(self.giusto.poll(), self.log())
+        for (name, asked), stage in zip(both.items(), (["brake", "camera", "store"], ["log", "radar", "store"])):
+            code, told = asked.result()
+            p50, p99, _, most = told["response_ns"]
+            print(f"{name}: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; "
+                  f"proven p99 {proven[name] / 1e6:.1f}")
+            self.assertEqual(told["lost"], 0, told)
+            self.assertEqual(sorted(told["stages_ns"]), stage)
+            self.assertLessEqual(p99, proven[name])
+            self.assertIn(code, (0, 6), told)
+
+    def test_a_trial_of_paths_that_share_a_service_sends_what_all_of_them_get(self):
+        out = self.folder / "trial"
+        words = [str(GIUSTO), "run", str(SHARED), "--trial", "--at-most", "15s", "--out", str(out), "--json"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240)
+        self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)
+        told = {path["path"]: path for path in json.loads(done.stdout)}
+        self.assertEqual(sorted(told), ["braking", "record"])
+        for name, path in told.items():
+            measured = path["with"]["kept"]["points"][0]["measured"]["value_ns"]
+            self.assertLessEqual(measured, path["proven"][0]["at_ns"])
+            print(f"a trial of {name}: p99 measured {measured / 1e6:.1f} ms, simulated {path['simulated'][0]['at_ns'] / 1e6:.1f} ms")
 
     def test_a_trial_tells_both_beside_what_is_proven_and_simulated(self):
         out = self.folder / "trial"

@@ -9,7 +9,7 @@ use crate::report::line;
 use crate::table::{json, print, say, time};
 use giusto_answers::simulated_path::{foreseen, proven};
 use giusto_daemon::{Arm, Deployment, Journal, Next, Options, PathSlice, Talk, Trial};
-use giusto_model::{JobRecord, Path, PathPart, PathPlan, PathStage, Plan, Site};
+use giusto_model::{together, JobRecord, Path, PathLoad, PathPart, PathPlan, PathStage, Plan, Site};
 use giusto_verify::{Findings, Foreseen, ReportMeta, Sample, Verdict};
 use serde_json::{json, Value};
 use std::process::ExitCode;
@@ -45,12 +45,22 @@ pub(crate) fn trial(
     let options = Options { slice: args.slice, at_most: args.at_most, seed: args.seed };
     let stop = || around.signals.stopped();
     let mut trials = Vec::new();
-    for (path, load) in giusto_daemon::path_loads(&site.paths.all)? {
+    let loads = giusto_daemon::path_loads(&site.paths.all)?;
+    let together = together(site.paths.all.iter().map(Path::services));
+    for (nth, &(path, load)) in loads.iter().enumerate() {
+        let others = loads
+            .iter()
+            .zip(&together)
+            .filter(|((other, _), first)| other.name != path.name && **first == together[nth]);
+        let beside: Vec<(&Path, PathLoad)> = others.map(|(other, _)| *other).collect();
         progress(format!("{}: slices without the plan and with it", path.name));
         let mut enough = |path: &Path, trial: &Trial<PathSlice>| next(path, trial);
         let mut talk = Talk { stop: &stop, say: progress, judge: &mut enough };
         let cores = &around.machine.cores;
-        trials.push((path, giusto_daemon::try_path(&mut deployment, (plan, path, load), cores, options, &mut talk)?));
+        trials.push((
+            path,
+            giusto_daemon::try_path(&mut deployment, (plan, path, load), &beside, cores, options, &mut talk)?,
+        ));
     }
     let restored = deployment.finish();
     let mut worst = Verdict::Kept;

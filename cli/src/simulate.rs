@@ -7,7 +7,9 @@ use crate::table::{json, say, table};
 use giusto_answers::simulated::{self, has_jobs, is_stage, Conditions, Row};
 use giusto_answers::simulated_path::{self, PathRow};
 use giusto_measure::Profile;
-use giusto_model::{Bandwidth, Certificate, JobRecord, JobWriter, PathPlan, Plan, Promise, ServicePlan, Task};
+use giusto_model::{
+    together, Bandwidth, Certificate, JobRecord, JobWriter, PathPlan, Plan, Promise, ServicePlan, Task,
+};
 use giusto_simulator::{on_its_cores, Error, Execution, Gantt, Observer, Shown, Timeline, Trace, PERCENTILE_ERROR};
 use giusto_verify::Foreseen;
 use std::fs::File;
@@ -36,8 +38,13 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         None => (whole, "this site".to_string()),
         Some(name) => {
             let mut own = whole.on(name).unwrap_or(whole);
-            // Of a path that goes on elsewhere, only all of it can be played.
-            own.paths.retain(|path| path.through.iter().all(|stage| stage.on() == name));
+            // Of a path that goes on elsewhere, only all of it can be played, and so with those that share services with it.
+            let together = together(own.paths.iter().map(PathPlan::services));
+            let elsewhere = |path: &PathPlan| path.through.iter().any(|stage| stage.on() != name);
+            let parts: Vec<usize> =
+                own.paths.iter().zip(&together).filter(|(path, _)| elsewhere(path)).map(|(_, first)| *first).collect();
+            let mut firsts = together.iter();
+            own.paths.retain(|_| firsts.next().is_some_and(|first| !parts.contains(first)));
             (own, format!("host {name}"))
         }
     };

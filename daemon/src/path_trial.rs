@@ -9,6 +9,7 @@ use crate::slices::{
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan, PathEnds, PathReport};
 use giusto_model::{Duration, JobRecord, Load, Path, PathLoad, Plan};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// One slice.
@@ -46,13 +47,15 @@ pub fn path_loads(paths: &[Path]) -> Result<Vec<(&Path, PathLoad)>, Error> {
 }
 
 /// Tries `path`, all stages of which are in `plan`, which `deployment` is of: slices under the plan, and some without, until
-/// `judge` has enough of them or the time of `options` is over.
+/// `judge` has enough of them or the time of `options` is over. Messages of the paths `beside` it, which share services with it, are
+/// sent meanwhile.
 ///
 /// # Errors
 /// A service that ends, a connection that is refused or closed, a stage that cannot get its server, an interruption.
 pub fn try_path(
     deployment: &mut Deployment,
     (plan, path, load): (&Plan, &Path, PathLoad),
+    beside: &[(&Path, PathLoad)],
     cores: &[u32],
     options: Options,
     talk: &mut Talk<Path, PathSlice>,
@@ -64,16 +67,20 @@ pub fn try_path(
     let generator = Generator { cpu: free, fifo_priority: Some(GENERATOR_PRIORITY) };
     cpus.extend(free);
     let slice = length(path, options.slice);
-    let mut ends = PathEnds::new(load.send, load.receive)?;
-    let mut bench =
-        Bench { deployment, reserved: plan.services.len(), ends: &mut ends, generator, load, stop: talk.stop };
+    let drive = |(path, load): (&Path, PathLoad)| {
+        let ends = PathEnds::new(load.send, load.receive)?;
+        Ok::<_, Error>(Driven { path: path.clone(), load, ends })
+    };
+    let own = drive((path, load))?;
+    let beside = beside.iter().copied().map(drive).collect::<Result<_, _>>()?;
+    let mut bench = Bench { deployment, reserved: plan.services.len(), own, beside, generator, stop: talk.stop };
     let mut arms = |cycle| match cycle % NO_PLAN_EVERY {
         1 => vec![Arm::NoPlan, Arm::Giusto],
         _ => vec![Arm::Giusto],
     };
     let mut once = |arm, cycle: u32| {
         let (begin, before) = (Instant::now(), stolen(&cpus));
-        let report = bench.once(arm, path, slice, options.seed.wrapping_add(cycle.into()))?;
+        let report = bench.once(arm, slice, options.seed.wrapping_add(cycle.into()))?;
         let steal = stolen_since(&cpus, &before);
         let lasted = Duration::from_ns(begin.elapsed().as_nanos() as u64);
         let void = disturbed(&report, steal, slice);
@@ -82,22 +89,51 @@ pub fn try_path(
     Trial::new(&path.name, slice).run(path, options.at_most, LOOK, talk, &mut arms, &mut once)
 }
 
+/// A path whose messages are sent.
+struct Driven {
+    path: Path,
+    load: PathLoad,
+    ends: PathEnds,
+}
+
+impl Driven {
+    /// For so long, as long as it may `go_on`.
+    fn drive(
+        &mut self,
+        (slice, seed): (Duration, u64),
+        generator: Generator,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<PathReport, giusto_measure::Error> {
+        let (tasks, arrivals) = giusto_measure::path_arrivals(&self.path);
+        let load = Load::Echo { address: self.load.send, value: 1 };
+        let plan = LoadPlan {
+            load: &load,
+            tasks: &tasks,
+            arrivals,
+            trace: &[],
+            warm_up: WARM_UP,
+            run: slice,
+            seed,
+            generator,
+        };
+        // What a slice without the plan has left in the queues is no message of the next one.
+        self.ends.settle(SETTLE, &|| !go_on())?;
+        self.ends.drive(&plan, &mut |_| go_on())
+    }
+}
+
 struct Bench<'b, 'd> {
     deployment: &'b mut Deployment<'d>,
     /// Services that have a reservation by the plan: the stages, and what else was promised something, such as a broker.
     reserved: usize,
-    ends: &'b mut PathEnds,
+    own: Driven,
+    beside: Vec<Driven>,
     generator: Generator,
-    load: PathLoad,
     stop: &'b dyn Fn() -> bool,
 }
 
 impl Bench<'_, '_> {
-    fn once(&mut self, arm: Arm, path: &Path, slice: Duration, seed: u64) -> Result<PathReport, Error> {
-        let (tasks, arrivals) = giusto_measure::path_arrivals(path);
-        let load = Load::Echo { address: self.load.send, value: 1 };
-        let (warm_up, generator) = (WARM_UP, self.generator.clone());
-        let plan = LoadPlan { load: &load, tasks: &tasks, arrivals, trace: &[], warm_up, run: slice, seed, generator };
+    fn once(&mut self, arm: Arm, slice: Duration, seed: u64) -> Result<PathReport, Error> {
         self.deployment.confine()?; // those that have come since
         let reserved = match arm {
             Arm::NoPlan | Arm::Whole => 0,
@@ -106,8 +142,7 @@ impl Bench<'_, '_> {
         for index in 0..reserved {
             self.deployment.reserve(index)?;
         }
-        // What a slice without the plan has left in the queues is no message of the next one.
-        let driven = self.ends.settle(SETTLE, self.stop).and_then(|()| self.ends.drive(&plan, &mut |_| !(self.stop)()));
+        let driven = self.drive(slice, seed);
         for index in 0..reserved {
             self.deployment.release(index)?;
         }
@@ -116,6 +151,28 @@ impl Bench<'_, '_> {
         }
         self.deployment.check()?; // a service that has ended is why its connection has
         Ok(driven?)
+    }
+
+    /// All paths at once, until the one that is tried is through; the others' messages keep coming as long as its do.
+    fn drive(&mut self, slice: Duration, seed: u64) -> Result<PathReport, giusto_measure::Error> {
+        let Bench { own, beside, generator, stop, .. } = self;
+        let through = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..)
+                .zip(beside)
+                .map(|(nth, other)| {
+                    let (generator, through) = (generator.clone(), &through);
+                    let go_on = move || !through.load(Ordering::Relaxed);
+                    scope.spawn(move || other.drive((slice, seed ^ (nth << 32)), generator, &go_on))
+                })
+                .collect();
+            let driven = own.drive((slice, seed), generator.clone(), &|| !stop());
+            through.store(true, Ordering::Relaxed);
+            for other in others {
+                other.join().expect("a generator does not panic")?;
+            }
+            driven
+        })
     }
 }
 

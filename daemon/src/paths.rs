@@ -37,8 +37,8 @@ impl Paths {
         self.last = Some(now);
         let second = (now - *self.begun.get_or_insert(now)).as_secs();
         self.listen(plan);
-        self.live.retain(|name, _| plan.paths.iter().any(|path| path.name == *name));
-        self.status = plan.paths.iter().map(|path| self.one(path, now, second)).collect();
+        self.live.retain(|name, _| plan.paths_here().any(|path| path.name == *name));
+        self.status = plan.paths_here().map(|path| self.one(path, now, second)).collect();
     }
 
     /// Of all paths of the plan, in its order.
@@ -49,7 +49,7 @@ impl Paths {
     /// One collector for each address.
     fn listen(&mut self, plan: &Plan) {
         let mut asked: BTreeMap<SocketAddr, Vec<(String, Vec<PathStage>)>> = BTreeMap::new();
-        for path in &plan.paths {
+        for path in plan.paths_here() {
             if let Some(PathObserve::Otlp(at)) = path.observe {
                 let services = path.through.iter().filter(|stage| stage.service().is_some()).cloned().collect();
                 asked.entry(at).or_default().push((path.name.clone(), services));

@@ -36,6 +36,7 @@ mod server;
 mod site;
 mod task;
 mod time;
+mod together;
 mod tokens;
 mod topic;
 
@@ -68,7 +69,7 @@ pub use network::{HostNetwork, NetworkPlan, PacketBucket, PacketClass, PacketUni
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use observe::{Exporter, Observe, Reported};
 pub use path::{
-    BrokerStage, InterfaceStage, Link, PacketWay, Path, PathEvery, PathLoad, PathObserve, PathPart, PathPlan,
+    BrokerStage, InterfaceStage, Link, PacketWay, Path, PathEvery, PathLoad, PathMeet, PathObserve, PathPart, PathPlan,
     PathPoint, PathSource, PathStage, Paths, ServiceStage, Steps, Through, TokensStage,
 };
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
@@ -83,5 +84,6 @@ pub use server::{Cap, Hold, Interface, InterfaceError, Server};
 pub use site::{Adopt, Host, Load, Measured, Origin, Service, Site, Unused};
 pub use task::{Release, Task, TaskError};
 pub use time::{Duration, Instant, TimeError};
+pub use together::together;
 pub use tokens::Tokens;
 pub use topic::{BrokerTimes, Bucket, Topic, TopicLimit, TopicPlan};

@@ -196,6 +196,13 @@ pub struct PathPlan {
     pub reasons: Vec<Reason>,
 }
 
+impl PathPlan {
+    /// The services that it goes through, in order.
+    pub fn services(&self) -> impl Iterator<Item = &str> {
+        self.through.iter().filter_map(PathStage::service)
+    }
+}
+
 /// A stage of a path. A topic is two: its bucket, and its broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -450,13 +457,30 @@ pub struct PathPoint {
     pub at: Duration,
     /// Stage by stage.
     pub parts: Vec<PathPart>,
+    /// Stages of other paths before they meet this one, in the order in which docs/decisions/0062 counts them; not written where
+    /// there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meets: Vec<PathMeet>,
+}
+
+/// A stage of a path whose messages meet those of another one behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathMeet {
+    /// The path that goes through it.
+    pub path: String,
+    /// The service.
+    pub service: String,
+    /// What it has of the percentile of the one that is met.
+    pub part: PathPart,
 }
 
 /// What a stage has of a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathPart {
-    /// d: its time, with what comes late there and, beside others, a period.
+    /// d: its time, with what comes late there, a period beside other services, and by how much messages of other paths may be
+    /// early there.
     #[serde(rename = "within_ns")]
     pub within: Duration,
     /// x, in billionths: the rate of the next stage is counted as this one's divided by 1 − x. 0 at the last stage.

@@ -257,7 +257,7 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
         let fewer = depth(old).zip(depth(new)).is_some_and(|(old, new)| new < old);
         return fewer.then_some("fewer tokens counted on than there are, and the claims hold with those");
     }
-    if path.contains("paths[].points[].parts[]") {
+    if path.contains("paths[].points[].parts[]") || path.contains("paths[].points[].meets[]") {
         let near = numbers.is_some_and(|(old, new)| new.abs_diff(old) <= (old / 100).max(1));
         if up && ends("beyond_ppb") && read.paths.iter().flat_map(|path| &path.points).all(is_within) {
             return Some("more that may be late at a stage, and no more in all than may be");
@@ -265,7 +265,9 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
         // Only of services is the law computed once more here.
         let place: Vec<usize> = mutation.what.split('/').filter_map(|word| word.parse().ok()).collect();
         let stage = place.first().zip(place.get(2)).and_then(|(path, part)| read.paths.get(*path)?.through.get(*part));
-        let of_service = (ends("growth_ppb") || ends("beyond_ppb")) && stage.is_some_and(|one| one.service().is_some());
+        let met = path.contains("meets[]");
+        let of_service = met && ends("within_ns")
+            || (ends("growth_ppb") || ends("beyond_ppb")) && (met || stage.is_some_and(|one| one.service().is_some()));
         let within = read.paths.iter().flat_map(|path| &path.points).all(is_within);
         if of_service && within && read.paths.iter().all(|path| claims_hold(read, path)) {
             return Some("claims that are true all the same: the planner's bound is above the law");
@@ -339,13 +341,17 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
 
 /// Whether no more messages may be late at all stages together than in all.
 fn is_within(point: &PathPoint) -> bool {
-    let late: u64 = point.parts.iter().map(|part| u64::from(part.beyond_ppb)).sum();
+    let parts = point.parts.iter().chain(point.meets.iter().map(|met| &met.part));
+    let late: u64 = parts.map(|part| u64::from(part.beyond_ppb)).sum();
     late <= u64::from(100_000 - point.percentile.thousandths()) * 10_000
 }
 
 /// Whether at each service of a path no more messages are late than it claims, by the law itself.
 fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
     let one = |point: &PathPoint| {
+        if !point.meets.is_empty() {
+            return crossing_holds(plan, path, point);
+        }
         let (steps, mut leave) = (Steps::of(&path.through), Vec::new());
         let mut stages = path.through.iter().zip(&point.parts).enumerate();
         stages.all(|(nth, (stage, part))| {
@@ -355,7 +361,8 @@ fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
             let holds = match stage {
                 PathStage::Service(stage) => {
                     let entry = plan.services.iter().find(|entry| entry.name == stage.service).unwrap();
-                    late_by_law(entry, part, often, growth) <= f64::from(part.beyond_ppb) / 1e9
+                    let each = if growth > 0.0 { often / growth } else { 0.0 };
+                    late_by_law(entry, part.within.ns(), often, (1.0, each)) <= f64::from(part.beyond_ppb) / 1e9
                 }
                 PathStage::Tokens(stage) => {
                     often += stage.others.map_or(0.0, |others| others.per_ns());
@@ -370,8 +377,37 @@ fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
     path.points.iter().all(one)
 }
 
-/// P(R > d) + (λ/x)·E(R − d)⁺ of a server that comes a period and more late beside others.
-fn late_by_law(entry: &ServicePlan, part: &PathPart, often: f64, growth: f64) -> f64 {
+/// The same of a path that meets one other at one service, as `sites/path-shared.yaml` has it.
+fn crossing_holds(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
+    let entry = |name: &str| plan.services.iter().find(|entry| entry.name == name).unwrap();
+    let growth = |part: &PathPart| f64::from(part.growth_ppb) / 1e9;
+    let holds = |name: &str, part: &PathPart, early: u64, often: f64, (once, on): (f64, f64)| {
+        let each = if part.growth_ppb > 0 { on / growth(part) } else { 0.0 };
+        let within = part.within.ns().saturating_sub(early);
+        late_by_law(entry(name), within, often, (once, each)) <= f64::from(part.beyond_ppb) / 1e9
+    };
+    let Some(other) = plan.paths.iter().find(|other| other.name == point.meets[0].path) else { return false };
+    let (mut of_other, mut early) = (other.source.per_ns(), 0);
+    for met in &point.meets {
+        if !holds(&met.service, &met.part, 0, of_other, (0.0, of_other)) {
+            return false;
+        }
+        of_other /= 1.0 - growth(&met.part);
+        early += met.part.within.ns();
+    }
+    let mut own = path.source.per_ns();
+    path.services().zip(&point.parts).all(|(name, part)| {
+        let shared = other.services().any(|service| service == name);
+        own *= if shared { of_other / other.source.per_ns() } else { 1.0 };
+        let (often, early) = if shared { (own + of_other, early) } else { (own, 0) };
+        let held = holds(name, part, early, often, (1.0, own));
+        own /= 1.0 - growth(part);
+        held
+    })
+}
+
+/// once · P(R > d) + each · E(R − d)⁺ of a server that comes a period and more late beside others.
+fn late_by_law(entry: &ServicePlan, within: u64, often: f64, (once, each): (f64, f64)) -> f64 {
     let (Promise::Stage { service, .. }, Certificate::Stage { budget, latency }) = (&entry.promise, &entry.certificate)
     else {
         panic!("{entry:?}")
@@ -386,12 +422,11 @@ fn late_by_law(entry: &ServicePlan, part: &PathPart, often: f64, growth: f64) ->
         service: service.bound(),
         batch: vec![(1, 1.0)],
     };
-    let (from, step) = (part.within.ns().saturating_sub(latency.ns() + period.ns()), period.ns() / 32);
+    let (from, step) = (within.saturating_sub(latency.ns() + period.ns()), period.ns() / 32);
     let at: Vec<Duration> = (0..1600).map(|nth| Duration::from_ns(from + nth * step)).collect();
     let found = response(&question, &at, &[], Precision::Within(1e-5)).unwrap();
     let beyond: Vec<f64> = found.cdf.iter().map(|one| 1.0 - one.p).collect();
-    let each = if growth > 0.0 { often / growth } else { 0.0 };
-    beyond[0] + each * step as f64 * beyond.iter().sum::<f64>()
+    once * beyond[0] + each * step as f64 * beyond.iter().sum::<f64>()
 }
 
 #[test]

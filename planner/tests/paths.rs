@@ -179,10 +179,6 @@ fn what_does_not_fit_is_refused_with_what_would() {
     let why = refused(&full);
     assert!(matches!(why.cause, PathCause::NoRoom { .. }), "{why}");
     assert!(kept_with(&full, &why) > ms("150ms"));
-    // One service, two paths.
-    let mut shared = braking(&[("p99", "150ms")]);
-    shared.paths.all.push(path("round", poisson("1/s"), &["camera"], &[("p99", "200ms")]));
-    assert!(matches!(refused(&shared).cause, PathCause::Shared { .. }));
 }
 
 /// Two stages, of which all servers on a grid are tried.
@@ -273,7 +269,7 @@ fn a_plan_that_claims_too_much_is_broken() {
         ("a link to", on_path(&|path| served(path, 1).link = Some(ms("1ms")))),
         ("late at", on_path(&|path| path.source = poisson("100/s"))),
         ("a path through it", broken(&|plan| plan.paths.clear())),
-        ("one path through", broken(&|plan| plan.paths.push(plan.paths[0].clone()))),
+        ("late at 'camera'", broken(&|plan| plan.paths.push(plan.paths[0].clone()))),
         (
             "what paths count on",
             broken(&|plan| {

@@ -8,7 +8,8 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan, Task,
+    together, Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan,
+    Task,
 };
 use giusto_policy::{Order, Params, Pool};
 use rand::{RngExt, SeedableRng};
@@ -22,15 +23,16 @@ pub struct PlayedPath {
     pub messages: Vec<JobRecord>,
     /// Of those that ended.
     pub whole: Stats,
-    /// Of each stage, in order, from a message's arrival there to its end.
+    /// Of each stage, in order, from a message's arrival there to its end; of a service that others share, of all messages there.
     pub stages: Vec<Stats>,
 }
 
 /// Plays `path` of `plan` with all cores of its stages; messages come until the horizon, and end after it. Every stage serves
 /// first come, first served, on what is counted on of its budget; what may come late there is added to each message. All other
-/// services of these cores take what they can get, and cores order their servers by the ends of their periods. Others take
-/// tokens of a topic at random, and its broker takes times with the percentiles that were measured. The observer
-/// sees the servers in the order of [`on_its_cores`].
+/// services of these cores take what they can get, and cores order their servers by the ends of their periods. Paths that share
+/// services with it have their messages, too. Others take tokens of a topic at random, and its broker takes times with the
+/// percentiles that were measured. The observer sees the servers in the order of [`on_its_cores`]; messages of the path are of
+/// task 0.
 ///
 /// The same seed gives the same run. Errors: as [`simulate`](crate::simulate); [`Error::NoJob`] if no message ended, or the path
 /// is not of this plan.
@@ -45,21 +47,31 @@ pub fn play_path(
     let servers = on_its_cores(plan, path);
     let mut cores: Vec<(&str, u32)> = servers.iter().map(|one| (one.on.as_str(), one.core)).collect();
     cores.dedup();
-    let services = path.through.iter().filter_map(PathStage::service);
-    let stages: Option<Vec<Stage>> = services.map(|service| Stage::of(service, &servers)).collect();
+    let paths = with_it(plan, path);
+    let mut services: Vec<&str> = Vec::new();
+    for service in paths.iter().flat_map(|path| path.services()) {
+        if !services.contains(&service) {
+            services.push(service);
+        }
+    }
+    let stages: Option<Vec<Stage>> = services.iter().map(|service| Stage::of(service, &servers)).collect();
     let stages = stages.ok_or(none.clone())?;
     let mut specs: Vec<ServerSpec> = servers.iter().map(|one| spec(one)).collect();
-    let route = Route::new(path, &stages, specs.len()).ok_or(none.clone())?;
-    for (stage, others) in stages.iter().zip(&route.others) {
-        specs[stage.server] = stage.spec(&servers, *others);
-    }
-    let arrivals = arrivals(path.source, horizon, &mut ChaCha8Rng::seed_from_u64(seed));
-    let Route { firsts, hops, between, last, .. } = &route;
-    let messages = Messages {
-        arrivals: arrivals.iter().flat_map(|at| firsts.iter().map(|first| (*at, *first))).collect(),
-        hops: hops.clone(),
-        between: between.clone(),
+    let route = match &paths[..] {
+        [path] => Route::new(path, &stages, specs.len()),
+        paths => Route::shared(paths, &services, &stages),
     };
+    let route = route.ok_or(none.clone())?;
+    for (stage, tasks) in stages.iter().zip(&route.tasks) {
+        specs[stage.server] = stage.spec(&servers, *tasks);
+    }
+    let arrivals = arrivals(path.source, horizon, (seed, 0));
+    let Route { firsts, others, hops, between, last, .. } = &route;
+    let own = arrivals.iter().flat_map(|at| firsts.iter().map(|first| (*at, *first)));
+    let beside = (1..).zip(&paths[1..]).zip(others).flat_map(|((nth, path), first)| {
+        self::arrivals(path.source, horizon, (seed, nth)).into_iter().map(|at| (at, *first))
+    });
+    let messages = Messages { arrivals: own.chain(beside).collect(), hops: hops.clone(), between: between.clone() };
     let mut apart = Partitioned::new(cores.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     for (one, spec) in servers.iter().zip(&specs) {
         let core = cores.iter().position(|core| *core == (one.on.as_str(), one.core)).unwrap_or(0);
@@ -90,6 +102,7 @@ pub fn play_path(
     let messages: Vec<JobRecord> = (0..).zip(&arrivals).zip(ends).map(message).collect();
     let mut whole = Stats::new();
     messages.iter().filter_map(JobRecord::response_ns).for_each(|response| whole.add(response));
+    // Those of the path come first.
     let mut served = stages.iter().map(|stage| &all[stage.server]);
     let stage = |(stage, passed): (&PathStage, Stats)| match stage.service().and_then(|_| served.next()) {
         Some(served) => served.clone(),
@@ -99,9 +112,22 @@ pub fn play_path(
     Ok(PlayedPath { messages, whole, stages })
 }
 
-/// All services of the cores that the stages of `path` are on, by core.
+/// The path, and those that share services with it, directly or by others.
+fn with_it<'a>(plan: &'a Plan, path: &'a PathPlan) -> Vec<&'a PathPlan> {
+    let together = together(plan.paths.iter().map(PathPlan::services));
+    let own = plan.paths.iter().position(|one| one.name == path.name);
+    let others = plan
+        .paths
+        .iter()
+        .zip(&together)
+        .filter(|(one, first)| one.name != path.name && own.is_some_and(|own| together[own] == **first));
+    std::iter::once(path).chain(others.map(|(other, _)| other)).collect()
+}
+
+/// All services of the cores that the stages of `path` are on, and of paths that share services with it, by core.
 pub fn on_its_cores<'a>(plan: &'a Plan, path: &PathPlan) -> Vec<&'a ServicePlan> {
-    let is_stage = |one: &ServicePlan| path.through.iter().any(|stage| stage.service() == Some(&one.name));
+    let paths = with_it(plan, path);
+    let is_stage = |one: &ServicePlan| paths.iter().any(|path| path.services().any(|stage| stage == one.name));
     let cores: Vec<(&str, u32)> =
         plan.services.iter().filter(|one| is_stage(one)).map(|one| (one.on.as_str(), one.core)).collect();
     let mut servers: Vec<&ServicePlan> =
@@ -122,12 +148,13 @@ impl Stage {
         }
     }
 
-    /// Messages are of task 0, those that others sent of [`OTHERS`](crate::OTHERS).
-    fn spec(&self, servers: &[&ServicePlan], others: bool) -> ServerSpec {
+    /// Messages are of task 0, those that others sent to a topic of [`OTHERS`](crate::OTHERS), and of other paths of their own.
+    fn spec(&self, servers: &[&ServicePlan], tasks: u32) -> ServerSpec {
         let planned = servers[self.server];
         let task = |name: &str| Task::sporadic(name, Duration::from_ns(1), planned.server.period);
-        let mut tasks = vec![task(&planned.name)];
-        tasks.extend(others.then(|| task("others")));
+        let mut all = vec![task(&planned.name)];
+        all.extend((1..tasks).map(|_| task("others")));
+        let tasks = all;
         let (execution, sporadic) = (self.execution.clone(), Sporadic::Messages);
         let workload = Some(Workload { tasks, guest: Guest::Fifo, execution, sporadic });
         ServerSpec { budget: self.budget, workload, ..spec(planned) }
@@ -147,10 +174,11 @@ fn spec(planned: &ServicePlan) -> ServerSpec {
     }
 }
 
-/// When messages come, in order.
-fn arrivals(source: PathSource, horizon: Duration, rng: &mut ChaCha8Rng) -> Vec<Instant> {
+/// When messages of the `nth` path come, in order.
+fn arrivals(source: PathSource, horizon: Duration, (seed, nth): (u64, u64)) -> Vec<Instant> {
+    let rng = &mut ChaCha8Rng::seed_from_u64(seed);
     // The stream of what jobs take is another one.
-    rng.set_stream(u64::MAX);
+    rng.set_stream(u64::MAX - nth);
     let mut all = Vec::new();
     match source {
         PathSource::Poisson(rate) => {

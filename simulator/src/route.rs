@@ -17,12 +17,14 @@ pub(crate) struct Stage {
 pub(crate) struct Route {
     /// Where messages come from outside.
     pub(crate) firsts: Vec<To>,
+    /// Where those of the other paths do.
+    pub(crate) others: Vec<To>,
     pub(crate) hops: Vec<(To, To, Duration)>,
     pub(crate) between: Vec<Between>,
     /// Which stages of the path each of those is; where branches meet, none.
     pub(crate) places: Vec<Vec<usize>>,
-    /// By service: others, which a topic before it has brought, come as well.
-    pub(crate) others: Vec<bool>,
+    /// By service: the tasks of its messages. Others, which a topic before it has brought, are of another one.
+    pub(crate) tasks: Vec<u32>,
     /// The server or place at which messages end.
     pub(crate) last: usize,
 }
@@ -31,7 +33,7 @@ impl Route {
     /// `stages` are those of `path` that are services. `None` where it has no stage, or another one.
     pub(crate) fn new(path: &PathPlan, stages: &[Stage], servers: usize) -> Option<Route> {
         let mut build = Build { path, stages, servers, between: Vec::new(), places: Vec::new(), at: Vec::new() };
-        let others = build.stations()?;
+        let tasks = build.stations()?;
         let steps = Steps::of(&path.through);
         let (first, last) = (steps.0.first()?, steps.0.last()?);
         let meets = |nth: usize| steps.before(nth).len() > 1;
@@ -47,18 +49,43 @@ impl Route {
             }
             for (way, from) in (0..).zip(steps.before(nth)) {
                 let (to, takes) = join.map_or((target, link), |join| (To { server: join, task: way }, Duration::ZERO));
-                build.hop(from, to, takes, &others, &mut hops);
+                build.hop(from, to, takes, &tasks, &mut hops);
             }
         }
         if let Some(end) = end {
             for (way, branch) in (0..).zip(last) {
-                build.hop(branch.end - 1, To { server: end, task: way }, Duration::ZERO, &others, &mut hops);
+                build.hop(branch.end - 1, To { server: end, task: way }, Duration::ZERO, &tasks, &mut hops);
             }
         }
         let firsts = first.iter().map(|branch| To { server: build.at[branch.start], task: 0 }).collect();
         let last = end.or(build.at.last().copied())?;
         let Build { between, places, .. } = build;
-        Some(Route { firsts, hops, between, places, others, last })
+        Some(Route { firsts, others: Vec::new(), hops, between, places, tasks, last })
+    }
+
+    /// Of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n. The first is the one that
+    /// is told of.
+    pub(crate) fn shared(paths: &[&PathPlan], services: &[&str], stages: &[Stage]) -> Option<Route> {
+        let (mut firsts, mut hops, mut last) = (Vec::new(), Vec::new(), None);
+        for (task, path) in (0..).zip(paths) {
+            let mut before: Option<&Stage> = None;
+            for stage in &path.through {
+                let nth = services.iter().position(|service| stage.service() == Some(service))?;
+                let to = To { server: stages[nth].server, task };
+                match before {
+                    None => firsts.push(to),
+                    Some(before) => {
+                        let takes = before.late.checked_add(stage.link().unwrap_or(Duration::ZERO))?;
+                        hops.push((To { server: before.server, task }, to, takes));
+                    }
+                }
+                before = Some(&stages[nth]);
+            }
+            last = last.or(before.map(|stage| stage.server));
+        }
+        let others = firsts.split_off(1);
+        let tasks = vec![paths.len() as u32; services.len()];
+        Some(Route { firsts, others, hops, between: Vec::new(), places: Vec::new(), tasks, last: last? })
     }
 }
 
@@ -73,13 +100,13 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// All stages of the path; by service, whether others come as well.
-    fn stations(&mut self) -> Option<Vec<bool>> {
-        let (mut served, mut with_others, mut others) = (self.stages.iter(), false, Vec::new());
+    /// All stages of the path; by service, the tasks of its messages.
+    fn stations(&mut self) -> Option<Vec<u32>> {
+        let (mut served, mut with_others, mut tasks) = (self.stages.iter(), false, Vec::new());
         for (nth, stage) in self.path.through.iter().enumerate() {
             let number = match stage {
                 PathStage::Service(_) => {
-                    others.push(with_others);
+                    tasks.push(if with_others { 1 + OTHERS } else { 1 });
                     served.next()?.server
                 }
                 PathStage::Tokens(stage) => {
@@ -99,7 +126,7 @@ impl Build<'_> {
             };
             self.at.push(number);
         }
-        Some(others)
+        Some(tasks)
     }
 
     fn place(&mut self, place: Between, stage: usize) -> usize {
@@ -116,7 +143,7 @@ impl Build<'_> {
     }
 
     /// From stage `from` on, so much later.
-    fn hop(&mut self, from: usize, to: To, takes: Duration, others: &[bool], hops: &mut Vec<(To, To, Duration)>) {
+    fn hop(&mut self, from: usize, to: To, takes: Duration, tasks: &[u32], hops: &mut Vec<(To, To, Duration)>) {
         let from = self.at[from];
         if from == to.server {
             return; // a topic's bucket and its broker are one place
@@ -124,11 +151,10 @@ impl Build<'_> {
         if let Some(place) = from.checked_sub(self.servers) {
             return self.between[place].to.push((to, takes));
         }
-        let own = self.stages.iter().zip(others).find(|(stage, _)| stage.server == from);
-        let Some((stage, others)) = own else { return };
+        let own = self.stages.iter().zip(tasks).find(|(stage, _)| stage.server == from);
+        let Some((stage, tasks)) = own else { return };
         let takes = stage.late.checked_add(takes).unwrap_or(Duration::from_ns(u64::MAX));
         // To a place where branches meet, the task is the branch; others are not on any.
-        let tasks = if *others { 0..=OTHERS } else { 0..=0 };
-        hops.extend(tasks.map(|task| (To { server: from, task }, To { task: to.task.max(task), ..to }, takes)));
+        hops.extend((0..*tasks).map(|task| (To { server: from, task }, To { task: to.task.max(task), ..to }, takes)));
     }
 }

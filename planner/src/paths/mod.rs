@@ -4,15 +4,18 @@
 //! The others find a place for them afterwards, like any that were promised a supply. As who else is on their cores is not known
 //! yet, each is counted on by the end of its period only.
 
+mod course;
+mod given;
 mod nearest;
 mod packets;
 mod plan;
+mod proofs;
 mod refusal;
 mod search;
 mod topic;
 
 pub(crate) use nearest::with_nearest;
 pub(crate) use plan::{planned, Resolved};
-pub use refusal::{PathCause, PathRefusal};
+pub use refusal::{PathCause, PathRefusal, Unlike};
 pub(crate) use search::PathAnswers;
 pub(crate) use topic::said;

@@ -1,6 +1,7 @@
 //! Why a path does not keep its promise, and what would.
 
 use crate::words::{share, time};
+use giusto_analysis::path::PathError;
 use giusto_model::{Bandwidth, Duration, PacketBucket, PacketWay, Percentile, Rate};
 use std::fmt;
 
@@ -13,6 +14,19 @@ pub struct PathRefusal {
     pub cause: PathCause,
     /// What would keep it, each by itself: planned, and as it would be written in the site.
     pub nearest: Vec<String>,
+}
+
+/// What a path cannot have that shares services with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unlike {
+    /// Messages in periods.
+    Periodic,
+    /// Branches.
+    Fork,
+    /// A topic.
+    Topic,
+    /// An interface in the high class.
+    Interface,
 }
 
 /// Why a path does not keep its promise.
@@ -32,12 +46,26 @@ pub enum PathCause {
         /// to this one.
         to: String,
     },
-    /// A service or a topic that other paths go through as well.
+    /// A topic that other paths go through as well.
     Shared {
         /// Which.
-        stage: String,
+        topic: String,
         /// The other path.
         other: String,
+    },
+    /// It shares services with others, and is none of those that can.
+    Unlike {
+        /// What it has.
+        unlike: Unlike,
+        /// One of the others.
+        other: String,
+    },
+    /// It shares services with others in a way that has no bound.
+    Tangled {
+        /// The others.
+        others: Vec<String>,
+        /// Why not.
+        why: PathError,
     },
     /// A topic over several brokers.
     Brokers {
@@ -135,6 +163,8 @@ impl PathRefusal {
             PathCause::NoHost { .. }
             | PathCause::NoLink { .. }
             | PathCause::Shared { .. }
+            | PathCause::Unlike { .. }
+            | PathCause::Tangled { .. }
             | PathCause::Brokers { .. }
             | PathCause::Batches { .. }
             | PathCause::Unmeasured { .. }
@@ -162,11 +192,35 @@ impl fmt::Display for PathCause {
                 "it goes from {from} to {to}, and the site says nothing of the time that this takes; expected, for example, \
                  links: {{{from} to {to}: {{worst: 300us}}}}"
             ),
-            PathCause::Shared { stage, other } => write!(
+            PathCause::Shared { topic, other } => write!(
                 f,
-                "its stage '{stage}' is one of path '{other}' as well, and what early messages of the one may do to those of \
-                 the other is not planned yet; expected one of its own for each path"
+                "its {topic} is one of path '{other}' as well, which is not planned yet; expected one of its own for each path"
             ),
+            PathCause::Unlike { unlike, other } => {
+                let has = match unlike {
+                    Unlike::Periodic => "messages in periods",
+                    Unlike::Fork => "a fork",
+                    Unlike::Topic => "a topic",
+                    Unlike::Interface => "interfaces",
+                };
+                write!(
+                    f,
+                    "it shares services with path '{other}', which is not planned yet for a path with {has}; expected services of \
+                     its own"
+                )
+            }
+            PathCause::Tangled { others, why } => {
+                let how = match why {
+                    PathError::Cycle { .. } => "some of them go through the same services in another order",
+                    PathError::Parted { .. } => "some of them part and meet again behind that",
+                    _ => "too many of them meet on the way to be bounded",
+                };
+                write!(
+                    f,
+                    "it shares services with '{}', and {how}; expected services of its own where that is",
+                    others.join("', '")
+                )
+            }
             PathCause::Brokers { topic, brokers } => write!(
                 f,
                 "its topic '{topic}' needs {brokers} brokers, which do not keep the order of its messages; expected a topic that \

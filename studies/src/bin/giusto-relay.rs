@@ -1,6 +1,7 @@
 //! `giusto-relay NAME LISTEN TIME NEXT[,NEXT...] [COPIES]`: a synthetic stage of a path. It takes TIME of its processor for
 //! each line that comes to LISTEN, and passes the line on to each NEXT, with when it came and when it left, as `giusto measure
-//! path` reads it. Where branches of a path meet, it waits for so many copies of a line, and passes on what all of them say.
+//! path` reads it. Where branches of a path meet, it waits for so many copies of a line, and passes on what all of them say. A NEXT
+//! may be `STAGE=ADDRESS`: it gets lines that have come through that stage, so that several paths can share one.
 //!
 //! Lines are served one after the other, first come, first served, whichever connection they come over; NEXT is connected to when
 //! the first line comes, and again after it was lost.
@@ -14,8 +15,26 @@ use std::process::ExitCode;
 use std::sync::mpsc::{channel, Receiver, Sender};
 
 const USAGE: &str = "expected a name, an address to listen at, a time and an address to send to, such as \
-                     giusto-relay camera 127.0.0.1:7101 1ms 127.0.0.1:7102; several addresses with commas between, and, where \
-                     branches meet, how many copies of each line come";
+                     giusto-relay camera 127.0.0.1:7101 1ms 127.0.0.1:7102; several addresses with commas between, of a shared \
+                     stage each with the stage before it, such as camera=127.0.0.1:7102, and, where branches meet, how many \
+                     copies of each line come";
+
+/// Where lines are passed on to: all, or those that have come through a stage.
+struct Next {
+    through: Option<String>,
+    address: SocketAddr,
+}
+
+impl Next {
+    fn parse(text: &str) -> Option<Next> {
+        let (through, address) = text.split_once('=').map_or((None, text), |(stage, address)| (Some(stage), address));
+        Some(Next { through: through.map(|stage| format!(" {stage}:")), address: address.parse().ok()? })
+    }
+
+    fn takes(&self, line: &str) -> bool {
+        self.through.as_ref().is_none_or(|stage| line.contains(stage))
+    }
+}
 
 fn ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
@@ -31,7 +50,7 @@ fn read(stream: TcpStream, lines: Sender<(String, u64)>) {
     }
 }
 
-fn serve(name: &str, time: u64, next: &[SocketAddr], copies: usize, lines: &Receiver<(String, u64)>) {
+fn serve(name: &str, time: u64, next: &[Next], copies: usize, lines: &Receiver<(String, u64)>) {
     let mut to: Vec<Option<TcpStream>> = next.iter().map(|_| None).collect();
     let mut open: HashMap<String, (usize, Vec<String>)> = HashMap::new();
     for (line, came) in lines {
@@ -39,9 +58,9 @@ fn serve(name: &str, time: u64, next: &[SocketAddr], copies: usize, lines: &Rece
         let done = ns(ClockId::ThreadCPUTime) + time;
         while ns(ClockId::ThreadCPUTime) < done {}
         let text = format!("{line} {name}:{came}-{}\n", ns(ClockId::Monotonic));
-        for (to, next) in to.iter_mut().zip(next) {
+        for (to, next) in to.iter_mut().zip(next).filter(|(_, next)| next.takes(&text)) {
             if to.is_none() {
-                *to = TcpStream::connect(next).ok();
+                *to = TcpStream::connect(next.address).ok();
                 if let Some(stream) = to {
                     // Without it is only slower.
                     let _ = stream.set_nodelay(true);
@@ -75,7 +94,7 @@ fn main() -> ExitCode {
     let parsed = match &words[..] {
         [name, listen, time, next, copies @ ..] if copies.len() <= 1 => {
             let time: Option<Duration> = time.parse().ok();
-            let next: Option<Vec<SocketAddr>> = next.split(',').map(|one| one.parse().ok()).collect();
+            let next: Option<Vec<Next>> = next.split(',').map(Next::parse).collect();
             let copies: Option<usize> = copies.first().map_or(Some(1), |copies| copies.parse().ok());
             time.and_then(|time| Some((name, listen.parse::<SocketAddr>().ok()?, time.ns(), next?, copies?)))
         }

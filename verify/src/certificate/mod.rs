@@ -17,8 +17,10 @@ mod exact;
 mod excess;
 mod hold;
 mod interface;
+mod late;
 mod latency;
 mod leftovers;
+mod meets;
 mod modes;
 mod network;
 mod path;
@@ -48,7 +50,7 @@ pub use site::{check_site, OfSite};
 pub use topic::CheckedTopic;
 pub use unchecked::{unchecked, unchecked_in, Unchecked};
 
-use giusto_model::{Plan, Promise, ServicePlan};
+use giusto_model::{together, PathPlan, Plan, Promise, ServicePlan};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::fmt;
@@ -95,7 +97,8 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
     // Each takes some 30 ms a stage; of several that are broken the first one is told.
-    let paths: Vec<_> = plan.paths.par_iter().map(|one| path::check(plan, one)).collect();
+    let together = together(plan.paths.iter().map(PathPlan::services));
+    let paths: Vec<_> = (0..plan.paths.len()).into_par_iter().map(|nth| path::check(plan, &together, nth)).collect();
     let paths = paths.into_iter().collect::<Result<_, _>>()?;
     stages(plan)?;
     let network = plan.network.iter().map(|one| network::check(plan, one)).collect::<Result<Vec<_>, _>>()?.concat();

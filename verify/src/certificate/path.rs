@@ -5,14 +5,13 @@
 //! message, from what each server does at least.
 
 use super::broken::Broken;
-use super::excess::{first_and_after, LEFT_OUT};
 use super::interface;
+use super::late::{claimed, late_at, Counted};
+use super::meets::Group;
 use super::route::{self, Server, Stage};
-use super::survival::{Law, Queue};
 use super::topic;
 use giusto_model::{
-    Arrivals, BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Rate,
-    Steps, TokensStage,
+    BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage,
 };
 use serde::Serialize;
 use std::ops::Range;
@@ -29,19 +28,17 @@ pub struct CheckedPath {
 }
 
 const BILLION: f64 = 1e9;
-/// Of what a stage claims to be late: what the planner's computation may be off, as for a service's own percentiles.
-const OFF: f64 = 0.01;
-/// Parts of a period by which time beyond d is summed up.
-const STEPS: f64 = 8.0;
 /// Messages in a row that take a second to look at.
 const MOST_MESSAGES: u64 = 20_000;
 
-pub(super) fn check(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken> {
+/// Path `nth` of the plan; of each path is known which is the first that it belongs together with.
+pub(super) fn check(plan: &Plan, together: &[usize], nth: usize) -> Result<CheckedPath, Broken> {
+    let path = &plan.paths[nth];
     let named = |broken: Broken| Broken { what: format!("path '{}': {}", path.name, broken.what), ..broken };
-    one(plan, path).map_err(named)
+    one(plan, path, together, nth).map_err(named)
 }
 
-fn one(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken> {
+fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<CheckedPath, Broken> {
     let stages = route::stages(plan, path)?;
     let promised = match path.source {
         PathSource::Poisson(_) => !path.points.is_empty() && path.every.is_none(),
@@ -51,8 +48,13 @@ fn one(plan: &Plan, path: &PathPlan) -> Result<CheckedPath, Broken> {
         return Err(Broken::new("a promise that goes with how messages come", path.source, "another, or none"));
     }
     let mut compared = 0;
+    let group = Group::of(plan, together, nth)?;
     for one in &path.points {
-        compared += point(path, one, &stages)?;
+        within(path, one, stages.len())?;
+        compared += match &group {
+            Some(group) => group.check(one)?,
+            None => point(path, one, &stages)?,
+        };
     }
     if let Some(every) = &path.every {
         compared += longest(path, every, &stages)?;
@@ -86,16 +88,26 @@ fn in_time(promised: Duration, at: Duration, parts: &[Duration], path: &PathPlan
     }
 }
 
-fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, Broken> {
-    let PathSource::Poisson(rate) = path.source else { return Ok(0) };
-    if point.parts.len() != stages.len() {
-        return Err(Broken::new("a part for each stage", stages.len(), point.parts.len()));
+/// Whether all parts together are what is promised.
+fn within(path: &PathPlan, point: &PathPoint, stages: usize) -> Result<(), Broken> {
+    if point.parts.len() != stages {
+        return Err(Broken::new("a part for each stage", stages, point.parts.len()));
     }
     in_time(point.within, point.at, &point.parts.iter().map(|part| part.within).collect::<Vec<_>>(), path)?;
-    let late: u64 = point.parts.iter().map(|part| u64::from(part.beyond_ppb)).sum();
+    let parts = point.parts.iter().chain(point.meets.iter().map(|met| &met.part));
+    let late: u64 = parts.map(|part| u64::from(part.beyond_ppb)).sum();
     let most = u64::from(100_000 - point.percentile.thousandths()) * 10_000;
-    if late > most {
-        return Err(Broken::new(format!("billionths beyond {}, at most", point.percentile), most, late));
+    match late > most {
+        true => Err(Broken::new(format!("billionths beyond {}, at most", point.percentile), most, late)),
+        false => Ok(()),
+    }
+}
+
+/// That no more messages are late than is claimed of each stage of a path which is alone.
+fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, Broken> {
+    let PathSource::Poisson(rate) = path.source else { return Ok(0) };
+    if let Some(met) = point.meets.first() {
+        return Err(Broken::new("other paths that it meets", "none", &met.path));
     }
     // How often messages leave each stage: those of the path, and what came from topics before it.
     let mut leave: Vec<f64> = Vec::new();
@@ -112,18 +124,17 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
             often += others.per_ns();
         }
         let late = match stage {
-            Stage::Service(server) => late_at(server, part, often, growth),
+            Stage::Service(server) => {
+                let each = if growth > 0.0 { often / growth } else { 0.0 };
+                late_at(server, (part.within, part.beyond_ppb), often, Counted { once: true, each })
+            }
             Stage::Tokens(tokens) => topic::late(tokens.bucket, part, often, growth),
             Stage::Broker(broker) => Ok(measured(broker, part, often, growth)),
             Stage::Interface(interface) => interface::late(interface, part, often, growth),
             Stage::Elsewhere => Ok(0.0),
         };
         let late = late.map_err(|broken| Broken { what: format!("stage '{name}': {}", broken.what), ..broken })?;
-        let claimed = f64::from(part.beyond_ppb) / BILLION;
-        if late > claimed * (1.0 + OFF) {
-            let what = format!("messages that are late at '{name}', of a million, at most");
-            return Err(Broken::new(what, 1e6 * claimed, 1e6 * late));
-        }
+        claimed(&name.to_string(), part.beyond_ppb, late)?;
         leave.push(often / (1.0 - growth));
     }
     Ok(here(stages))
@@ -134,36 +145,6 @@ fn measured(broker: &BrokerStage, part: &PathPart, often: f64, growth: f64) -> f
     let each = if growth > 0.0 { often / growth } else { 0.0 };
     let later = broker.times().into_iter().filter(|(time, _)| *time > part.within);
     later.map(|(time, p)| p * (1.0 + each * (time.ns() - part.within.ns()) as f64)).sum()
-}
-
-/// P(R > d) + (λ/x)·E(R − d)⁺, without the second part where x is 0; λ in 1/ns.
-fn late_at(stage: &Server, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
-    // Rounded up.
-    let rate = Rate::of((often * 1e18).ceil() as u64, Duration::from_ns(1_000_000_000_000_000_000));
-    let rate = rate.ok_or_else(|| Broken::new("a rate", "some", often))?;
-    let service: Vec<(u64, f64)> = stage.service.bound().into_iter().map(|(time, p)| (time.ns(), p)).collect();
-    let mean: f64 = service.iter().map(|(time, p)| *time as f64 * p).sum();
-    let (load, share) = (often * mean, stage.budget as f64 / stage.period as f64);
-    if stage.budget == 0 || stage.budget > stage.period || load >= share * (1.0 - 1e-6) {
-        return Err(Broken::new("bandwidth for all messages", load, share));
-    }
-    let claimed = f64::from(part.beyond_ppb) / BILLION;
-    if part.beyond_ppb == 0 {
-        return Err(Broken::new("some messages that may be late at each stage", "1 billionth or more", 0));
-    }
-    let step = stage.period as f64 / STEPS;
-    // What matters of the law reaches as far down as the sum beyond d does.
-    let each = if growth > 0.0 { often / growth } else { 0.0 };
-    let least = claimed * LEFT_OUT / (1.0 + each * step * STEPS);
-    let arrivals = Arrivals { rate, batch: 1 };
-    let queue = Queue { arrivals, service, period: stage.period, budget: stage.budget, alone: false };
-    let law = Law::new(&queue, least.max(1e-12))?;
-    let d = part.within.ns().saturating_sub(stage.latency) as f64;
-    if each == 0.0 {
-        return Ok((1.0 - law.within(d)).max(0.0));
-    }
-    let beyond = |times: &[f64]| law.within_each(times).into_iter().map(|within| 1.0 - within).collect();
-    first_and_after(d, step, (each, claimed), beyond)
 }
 
 /// The n-th of messages that come at once is done so long after it has come at most: the server may have given all of its

@@ -66,9 +66,9 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
         if path.through[..nth].iter().any(|other| is_same(other, stage)) {
             return Err(Broken::new("each service and topic once", 1, stage));
         }
-        // Messages of another path may come between.
+        // Messages of another path may come between, which is known of services only.
         let others = plan.paths.iter().filter(|other| other.through.iter().any(|one| is_same(one, stage)));
-        if others.count() != 1 {
+        if stage.service().is_none() && others.count() != 1 {
             return Err(Broken::new(format!("one path through '{stage}'"), 1, "several"));
         }
         let here = plan.hosts.iter().any(|host| host.name == stage.on());

@@ -1,0 +1,270 @@
+//! The stages of a path, and what has to be found of them.
+
+use super::course::{Ask, Asked, Course, Spot};
+use super::packets;
+use super::refusal::{PathCause, PathRefusal};
+use super::topic;
+use crate::backend::{choose, deviation, most_of_a_core, Wanted};
+use crate::facts::{known, Facts};
+use crate::refusal::Refusal;
+use crate::words::{reason, share, time};
+use giusto_model::{
+    Bandwidth, Duration, Interface, InterfaceStage, NetworkPlan, PacketWay, Path, PathEvery, PathPoint, PathSource,
+    PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through, TopicPlan,
+};
+
+/// The stages of a path so far.
+struct Way {
+    through: Vec<PathStage>,
+    /// The hosts that messages come from; several after a fork.
+    ends: Vec<String>,
+    /// How many messages there are, with those that topics have brought; `None`: they come in periods.
+    messages: Option<Rate>,
+}
+
+/// How many copies of a message come to a stage, and leave it.
+#[derive(Clone, Copy)]
+struct Copies {
+    come: u32,
+    go: u32,
+}
+
+/// A path, and what it is planned with.
+pub(super) struct Given<'a> {
+    pub(super) site: &'a Site,
+    pub(super) facts: &'a Facts,
+    pub(super) path: &'a Path,
+    pub(super) topics: &'a [TopicPlan],
+    pub(super) networks: &'a [NetworkPlan],
+}
+
+impl Given<'_> {
+    pub(super) fn refused(&self, cause: PathCause) -> Refusal {
+        Refusal::Path(Box::new(PathRefusal { path: self.path.name.clone(), cause, nearest: Vec::new() }))
+    }
+
+    /// Its stages as what has to be found of them; services that are not among the `known` are added there.
+    pub(super) fn course(
+        &self,
+        through: &[PathStage],
+        (names, known): (&mut Vec<String>, &mut Vec<Ask>),
+    ) -> Result<Course, Refusal> {
+        let steps = Steps::of(through);
+        let links = through.iter().map(|stage| stage.link().unwrap_or_default()).collect();
+        let mut route = Vec::new();
+        // Messages that topics have brought so far.
+        let mut others: Option<Rate> = None;
+        for stage in through {
+            route.push(match stage {
+                PathStage::Service(stage) => {
+                    let there = names.iter().position(|name| *name == stage.service);
+                    if there.is_none() {
+                        names.push(stage.service.clone());
+                        known.push(self.ask(stage, others)?);
+                    }
+                    Spot::Served(there.unwrap_or(names.len() - 1))
+                }
+                PathStage::Tokens(stage) => {
+                    others = match (others, stage.others) {
+                        (Some(before), Some(more)) => Some(before.plus(more).ok_or_else(|| self.range())?),
+                        (before, more) => before.or(more),
+                    };
+                    Spot::Tokens(stage.bucket, stage.others)
+                }
+                PathStage::Broker(stage) => Spot::Measured(stage.clone()),
+                PathStage::Interface(stage) => Spot::Packets(stage.bucket, stage.bound),
+            });
+        }
+        let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
+        Ok(Course { source, route, steps, links, points, every })
+    }
+
+    /// Its stages with their hosts and the links between.
+    pub(super) fn stages(&self) -> Result<Vec<PathStage>, Refusal> {
+        let all = &self.path.through;
+        let messages = match self.path.source {
+            PathSource::Poisson(rate) => Some(rate),
+            PathSource::Periodic { .. } => None,
+        };
+        let mut way = Way { through: Vec::new(), ends: Vec::new(), messages };
+        // Into how many branches messages go on, or how many come together.
+        let branches = |one: Option<&Through>| match one {
+            None => 0,
+            Some(Through::All(branches)) => branches.len() as u32,
+            Some(Through::Service(_) | Through::Topic(_)) => 1,
+        };
+        for (nth, one) in all.iter().enumerate() {
+            let copies = Copies {
+                come: branches(nth.checked_sub(1).and_then(|before| all.get(before))),
+                go: branches(all.get(nth + 1)),
+            };
+            let Through::All(own) = one else {
+                self.stage(&mut way, one, None, copies)?;
+                continue;
+            };
+            if way.messages != messages {
+                return Err(self.refused(PathCause::Fork { first: own[0][0].to_string() }));
+            }
+            let (from, mut ends) = (way.ends.clone(), Vec::new());
+            for (branch, number) in own.iter().zip(1..) {
+                way.ends.clone_from(&from);
+                for (place, one) in branch.iter().enumerate() {
+                    let come = if place == 0 { copies.come.min(1) } else { 1 };
+                    let go = if place + 1 == branch.len() { copies.go.min(1) } else { 1 };
+                    self.stage(&mut way, one, Some(number), Copies { come, go })?;
+                }
+                ends.append(&mut way.ends);
+            }
+            way.ends = ends;
+        }
+        Ok(way.through)
+    }
+
+    /// The next stage of its `way`, with what is between.
+    fn stage(&self, way: &mut Way, one: &Through, branch: Option<u32>, copies: Copies) -> Result<(), Refusal> {
+        let service = match one {
+            Through::Service(name) => Some(name.as_str()),
+            Through::Topic(_) | Through::All(_) => None,
+        };
+        let Some(name) = service else {
+            let mut others = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
+            if let Some(other) = others.find(|other| other.through.contains(one)) {
+                let cause = PathCause::Shared { topic: one.to_string(), other: other.name.clone() };
+                return Err(self.refused(cause));
+            }
+            let planned = self.topics.iter().find(|topic| one == &Through::Topic(topic.name.clone()));
+            let planned = planned.ok_or_else(|| self.range())?;
+            let on = planned.brokers.first().ok_or_else(|| self.range())?;
+            let (link, own) = (self.links(way, on)?, way.messages.ok_or_else(|| self.range())?); // the site was read so
+            way.through.extend(topic::stages(planned, own, link).map_err(|cause| self.refused(cause))?);
+            // All that it has goes on.
+            (way.messages, way.ends) = (Some(planned.arrivals.rate), vec![on.clone()]);
+            return Ok(());
+        };
+        let (service, on) = (self.service(name)?, self.host(name)?);
+        let mut link = self.links(way, &on)?;
+        let messages = way.messages;
+        let by = |direction, copies, link| {
+            let ask = packets::Ask { networks: self.networks, path: self.path, messages, copies };
+            let stage = packets::stage(&ask, (service, &on), direction, (link, branch));
+            stage.map(|stage| stage.map(PathStage::Interface)).map_err(|cause| self.refused(cause))
+        };
+        if copies.come > 0 {
+            way.through.extend(by(PacketWay::Received, copies.come, link)?.inspect(|_| link = None));
+        }
+        way.through.push(PathStage::Service(ServiceStage { service: name.into(), on: on.clone(), link, branch }));
+        if copies.go > 0 {
+            way.through.extend(by(PacketWay::Sent, copies.go, None)?);
+        }
+        way.ends = vec![on];
+        Ok(())
+    }
+
+    /// The longest time from where its messages are to another host.
+    fn links(&self, way: &Way, on: &str) -> Result<Option<Duration>, Refusal> {
+        let from = way.ends.iter().filter(|from| *from != on);
+        Ok(from.map(|from| self.link(from, on)).collect::<Result<Vec<_>, _>>()?.into_iter().max())
+    }
+
+    fn host(&self, name: &str) -> Result<String, Refusal> {
+        let only = (self.site.hosts.len() == 1).then(|| self.site.hosts[0].name.clone());
+        self.service(name)?.on.clone().or(only).ok_or_else(|| {
+            let host = self.site.hosts[0].name.clone();
+            self.refused(PathCause::NoHost { service: name.to_string(), host })
+        })
+    }
+
+    fn range(&self) -> Refusal {
+        self.refused(PathCause::Analysis(giusto_analysis::Error::Range))
+    }
+
+    fn service(&self, name: &str) -> Result<&Service, Refusal> {
+        // The site has it: it was read so.
+        self.site.services.iter().find(|service| service.name == name).ok_or_else(|| self.range())
+    }
+
+    fn link(&self, from: &str, to: &str) -> Result<Duration, Refusal> {
+        let found = self.site.paths.links.iter().find(|link| link.from == from && link.to == to);
+        let missing = || self.refused(PathCause::NoLink { from: from.into(), to: to.into() });
+        found.map(|link| link.worst).ok_or_else(missing)
+    }
+
+    /// What its backend can do for a stage.
+    fn ask(&self, stage: &ServiceStage, others: Option<Rate>) -> Result<Ask, Refusal> {
+        let service = self.service(&stage.service)?;
+        let Promise::Stage { service: times, .. } = &service.promise else { return Err(self.range()) };
+        let index = self.site.hosts.iter().position(|host| host.name == stage.on).ok_or_else(|| self.range())?;
+        let here = self.facts.place(self.site)?;
+        let of_host = known(self.site, self.facts, here, index).0;
+        let chosen = choose(service, Wanted::Percentiles, &of_host)?;
+        let deviation = deviation(chosen.backend, &of_host);
+        let (most, _) = most_of_a_core(&self.site.hosts[index], &of_host, chosen.backend);
+        Ok(Ask {
+            service: times.clone(),
+            others,
+            loss: deviation.loss,
+            latency: deviation.latency,
+            shortest: chosen.limits.chosen,
+            longest: chosen.limits.longest,
+            least: chosen.limits.budget,
+            most,
+        })
+    }
+
+    pub(super) fn reasons(
+        &self,
+        asked: &Asked,
+        (nth, others): (usize, &[&str]),
+        servers: &[Interface],
+        (through, points, every): (&[PathStage], &[PathPoint], Option<&PathEvery>),
+    ) -> Vec<Reason> {
+        let mut reasons = vec![reason("messages", self.path.source, "from the site")];
+        let all: f64 = servers.iter().zip(&asked.stages).map(|(one, ask)| ask.cost(*one)).sum();
+        let all = Bandwidth::new((all * 1e6).round() as u64, 1_000_000).unwrap_or(Bandwidth::ONE);
+        let searched = match asked.rounds {
+            0 => "found by exponentials, less what the laws say is too much: of so many paths no others are tried",
+            _ => "for which no change of one period or of two budgets was found to be cheaper",
+        };
+        let why = match others {
+            [] => format!("of a core for all stages together: periods and budgets that keep the promise, {searched}"),
+            others => format!(
+                "of a core for all services of this path and of '{}', which share some: periods and budgets that keep all promises, \
+                 {searched}",
+                others.join("', '")
+            ),
+        };
+        reasons.push(reason("bandwidth", share(all), why));
+        let course = &asked.courses[nth];
+        let links = course.steps.along(|nth| course.links[nth]).unwrap_or_default();
+        if !links.is_zero() {
+            reasons.push(reason("links", time(links), "at most, as the site says"));
+        }
+        for stage in through {
+            if let PathStage::Broker(stage) = stage {
+                let why =
+                    "the longest that its broker takes, and the percentiles below, as measured: assumed, not proven";
+                reasons.push(reason(&format!("topic {}", stage.broker_of), time(stage.worst), why));
+            }
+            if let PathStage::Interface(InterfaceStage { interface, packets, bound, .. }) = stage {
+                let why = format!(
+                    "for the host's processing at most, within its bucket; of a message {packets} packets are counted, and \
+                     assumed that its service has no others there"
+                );
+                reasons.push(reason(interface, time(*bound), why));
+            }
+        }
+        for PathPoint { percentile, within, at, .. } in points {
+            let why = format!(
+                "{} promised: no more messages are later than the stages' shares of them, each at a rate that grows by what \
+                 the stage before may delay (M/G(PS)/1, decision 0052)",
+                time(*within)
+            );
+            reasons.push(reason(&percentile.to_string(), time(*at), why));
+        }
+        if let Some(PathEvery { within, at, .. }) = every {
+            let why = format!("{} promised: the least supply of all stages as one, bursts paid once", time(*within));
+            reasons.push(reason("every", time(*at), why));
+        }
+        reasons
+    }
+}
