@@ -47,8 +47,8 @@ pub fn path_loads(paths: &[Path]) -> Result<Vec<(&Path, PathLoad)>, Error> {
 }
 
 /// Tries `path`, all stages of which are in `plan`, which `deployment` is of: slices under the plan, and some without, until
-/// `judge` has enough of them or the time of `options` is over. Messages of the paths `beside` it, which share services with it, are
-/// sent meanwhile.
+/// `judge` has enough of them or the time of `options` is over. Messages of the paths `beside` it, which share services with
+/// it, are sent meanwhile.
 ///
 /// # Errors
 /// A service that ends, a connection that is refused or closed, a stage that cannot get its server, an interruption.

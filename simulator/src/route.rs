@@ -63,8 +63,8 @@ impl Route {
         Some(Route { firsts, others: Vec::new(), hops, between, places, tasks, last })
     }
 
-    /// Of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n. The first is the one that
-    /// is told of.
+    /// Of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n. The first is the
+    /// one that is told of.
     pub(crate) fn shared(paths: &[&PathPlan], services: &[&str], stages: &[Stage]) -> Option<Route> {
         let (mut firsts, mut hops, mut last) = (Vec::new(), Vec::new(), None);
         for (task, path) in (0..).zip(paths) {

@@ -228,8 +228,8 @@ impl Given<'_> {
         let why = match others {
             [] => format!("of a core for all stages together: periods and budgets that keep the promise, {searched}"),
             others => format!(
-                "of a core for all services of this path and of '{}', which share some: periods and budgets that keep all promises, \
-                 {searched}",
+                "of a core for all services of this path and of '{}', which share some: periods and budgets that keep all \
+                 promises, {searched}",
                 others.join("', '")
             ),
         };

@@ -205,8 +205,8 @@ impl fmt::Display for PathCause {
                 };
                 write!(
                     f,
-                    "it shares services with path '{other}', which is not planned yet for a path with {has}; expected services of \
-                     its own"
+                    "it shares services with path '{other}', which is not planned yet for a path with {has}; expected services \
+                     of its own"
                 )
             }
             PathCause::Tangled { others, why } => {

@@ -1,7 +1,7 @@
 //! `giusto-relay NAME LISTEN TIME NEXT[,NEXT...] [COPIES]`: a synthetic stage of a path. It takes TIME of its processor for
 //! each line that comes to LISTEN, and passes the line on to each NEXT, with when it came and when it left, as `giusto measure
-//! path` reads it. Where branches of a path meet, it waits for so many copies of a line, and passes on what all of them say. A NEXT
-//! may be `STAGE=ADDRESS`: it gets lines that have come through that stage, so that several paths can share one.
+//! path` reads it. Where branches of a path meet, it waits for so many copies of a line, and passes on what all of them say.
+//! A NEXT may be `STAGE=ADDRESS`: it gets lines that have come through that stage, so that several paths can share one.
 //!
 //! Lines are served one after the other, first come, first served, whichever connection they come over; NEXT is connected to when
 //! the first line comes, and again after it was lost.
