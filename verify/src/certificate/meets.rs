@@ -1,5 +1,5 @@
-//! Percentiles of paths that share services (docs/decisions/0062): of messages that come to a service from elsewhere it counts how
-//! early and how late they may be, too.
+//! Percentiles of paths that share services (docs/decisions/0062): of messages that come to a service from elsewhere it counts
+//! how early and how late they may be, too.
 
 use super::broken::Broken;
 use super::late::{claimed, late_at, Counted};
