@@ -58,7 +58,10 @@ impl Messages {
     /// What came to its end by `now`.
     pub(crate) fn take(&self, path: &str, now: Instant) -> Taken {
         let Some(nth) = self.paths.iter().position(|(name, _)| name == path) else { return Taken::default() };
-        self.open.state().paths[nth].take(now)
+        let mut state = self.open.state();
+        let taken = state.paths[nth].take(now);
+        state.pass_on(nth);
+        taken
     }
 
     /// What is wrong now.
@@ -73,6 +76,21 @@ struct Open(Mutex<State>);
 struct State {
     paths: Vec<OfPath>,
     problem: Option<String>,
+}
+
+impl State {
+    /// Tells the other paths which messages were those of the `nth`: they begin alike where paths share their first services.
+    fn pass_on(&mut self, nth: usize) {
+        let ended = std::mem::take(&mut self.paths[nth].ended);
+        // They are no longer open there.
+        for path in &mut self.paths {
+            for trace in &ended {
+                if let Some(message) = path.open.get_mut(trace) {
+                    message.of_another = true;
+                }
+            }
+        }
+    }
 }
 
 impl Open {
@@ -91,8 +109,9 @@ impl Sink for Open {
                 refused += 1;
                 continue;
             }
-            for path in &mut state.paths {
-                known |= path.add(&span, now);
+            for nth in 0..state.paths.len() {
+                known |= state.paths[nth].add(&span, now);
+                state.pass_on(nth);
             }
         }
         state.problem = match (refused, known) {
@@ -116,19 +135,24 @@ struct OfPath {
     settling: VecDeque<(Instant, String)>,
     waiting: VecDeque<(Instant, String)>,
     taken: Taken,
+    /// Messages that came to their end since this was asked for.
+    ended: Vec<String>,
 }
 
 struct Message {
     since: Instant,
     /// By service: the beginning and the end of its spans.
     spans: Vec<Option<(u64, u64)>>,
+    /// It came to the end of another path.
+    of_another: bool,
 }
 
 impl OfPath {
     fn new(stages: &[PathStage]) -> OfPath {
         let (open, taken) = (HashMap::new(), Taken::default());
         let services = stages.iter().filter_map(PathStage::service).map(String::from).collect();
-        OfPath { services, steps: Steps::of(stages), open, settling: VecDeque::new(), waiting: VecDeque::new(), taken }
+        let (settling, waiting, ended) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        OfPath { services, steps: Steps::of(stages), open, settling, waiting, taken, ended }
     }
 
     /// Whether it is a span of one of its services.
@@ -139,7 +163,7 @@ impl OfPath {
                 self.taken.lost += 1;
                 return true;
             }
-            let message = Message { since: now, spans: vec![None; self.services.len()] };
+            let message = Message { since: now, spans: vec![None; self.services.len()], of_another: false };
             self.open.insert(span.trace.clone(), message);
             self.settling.push_back((now, span.trace.clone()));
         }
@@ -157,6 +181,7 @@ impl OfPath {
         let Some(come) = self.open.get(trace).and_then(|message| message.come(&self.steps)) else { return false };
         self.open.remove(trace);
         self.taken.come.push(come);
+        self.ended.push(trace.to_string());
         true
     }
 
@@ -167,8 +192,10 @@ impl OfPath {
             }
         }
         while let Some((_, trace)) = older(&mut self.waiting, LONGEST, now) {
-            // One without a beginning is no message of this path.
-            let begun = |message: Message| self.steps.0[0].iter().any(|branch| message.spans[branch.start].is_some());
+            // One without a beginning is no message of this path, nor is one that was another's.
+            let begun = |message: Message| {
+                !message.of_another && self.steps.0[0].iter().any(|branch| message.spans[branch.start].is_some())
+            };
             self.taken.lost += u64::from(self.open.remove(&trace).is_some_and(begun));
         }
         std::mem::take(&mut self.taken)
@@ -287,6 +314,24 @@ mod tests {
         let late = path.take(begin + LONGEST);
         assert_eq!((late.come.len(), late.lost), (0, 1), "the third has no beginning, the fifth no end");
         assert!(path.open.is_empty() && path.settling.is_empty() && path.waiting.is_empty());
+    }
+
+    #[test]
+    fn what_went_another_way_from_a_shared_service_is_not_lost() {
+        let path = |services: [&str; 2]| OfPath::new(&services.map(|service| stage(service, None)));
+        let mut state = State { paths: vec![path(["gate", "left"]), path(["gate", "right"])], problem: None };
+        let begin = Instant::now();
+        for span in [span(1, "gate", 0, 10), span(1, "left", 12, 20), span(2, "gate", 30, 40)] {
+            state.paths.iter_mut().for_each(|path| _ = path.add(&span, begin));
+        }
+        let mut take = |nth: usize, now| {
+            let taken = state.paths[nth].take(now);
+            state.pass_on(nth);
+            (taken.come.len(), taken.lost)
+        };
+        assert_eq!([0, 1].map(|nth| take(nth, begin + SETTLE)), [(1, 0), (0, 0)]);
+        // Which way the second was to go is not known.
+        assert_eq!([0, 1].map(|nth| take(nth, begin + LONGEST)), [(0, 1), (0, 1)]);
     }
 
     #[test]
