@@ -102,6 +102,7 @@ class Path(Running):
         for name, path in told.items():
             measured = path["with"]["kept"]["points"][0]["measured"]["value_ns"]
             self.assertLessEqual(measured, path["proven"][0]["at_ns"])
+            self.assertGreater(path["beside"], 100)
             simulated = path["simulated"][0]["at_ns"]
             print(f"a trial of {name}: p99 measured {measured / 1e6:.1f} ms, simulated {simulated / 1e6:.1f} ms")
 

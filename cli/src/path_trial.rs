@@ -131,7 +131,7 @@ fn told(
     if args.site.json {
         let of = |judged: &Judged| json!({"kept": judged.kept, "late": judged.late});
         let told = json!({"path": path.name, "proven": proven, "simulated": simulated, "with": of(&kept),
-            "without": of(&no_plan), "removed": trial.removed.len(), "stolen": trial.stolen});
+            "without": of(&no_plan), "beside": trial.slices.iter().map(|slice| slice.beside).sum::<u64>(), "removed": trial.removed.len(), "stolen": trial.stolen});
         return Ok((verdict, Some(told)));
     }
     for (how, slices, judged) in [("without the plan", &without, &no_plan), ("with the plan", &with, &kept)] {
@@ -203,6 +203,13 @@ fn how(args: &RunArgs, planned: &PathPlan, trial: &Trial<PathSlice>) -> Vec<(Str
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
     let mut lines = vec![
         line("path", format!("{} through {}", planned.source, crate::paths::route(planned))),
+        line(
+            "beside it",
+            match trial.slices.iter().map(|slice| slice.beside).sum::<u64>() {
+                0 => "no messages of other paths".into(),
+                beside => format!("{beside} messages of paths that share services with it"),
+            },
+        ),
         line("slices", format!("{cycles} cycles, {:.0} a slice, seed {}", trial.slice, args.seed)),
         line("shared, no plan", "SCHED_OTHER beside the competitors"),
         line("shared, Giusto", "the plan's reservations of all stages beside the competitors"),

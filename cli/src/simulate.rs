@@ -43,8 +43,12 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             let elsewhere = |path: &PathPlan| path.through.iter().any(|stage| stage.on() != name);
             let parts: Vec<usize> =
                 own.paths.iter().zip(&together).filter(|(path, _)| elsewhere(path)).map(|(_, first)| *first).collect();
-            let mut firsts = together.iter();
-            own.paths.retain(|_| firsts.next().is_some_and(|first| !parts.contains(first)));
+            let is_whole: Vec<bool> = together.iter().map(|first| !parts.contains(first)).collect();
+            for (path, _) in own.paths.iter().zip(&is_whole).filter(|(_, is_whole)| !**is_whole && !args.site.json) {
+                say!("path '{}' is not simulated: it, or one that shares services with it, goes on elsewhere; without --host all of it is", path.name);
+            }
+            let mut is_whole = is_whole.into_iter();
+            own.paths.retain(|_| is_whole.next() == Some(true));
             (own, format!("host {name}"))
         }
     };

@@ -9,6 +9,7 @@ use crate::slices::{
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan, PathEnds, PathReport};
 use giusto_model::{Duration, JobRecord, Load, Path, PathLoad, Plan};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ pub struct PathSlice {
     pub cycle: u32,
     /// Its messages.
     pub report: PathReport,
+    /// How many of paths beside it came to their end meanwhile.
+    pub beside: u64,
 }
 
 /// A slice holds so many messages, but is no longer than that.
@@ -60,7 +63,8 @@ pub fn try_path(
     options: Options,
     talk: &mut Talk<Path, PathSlice>,
 ) -> Result<Trial<PathSlice>, Error> {
-    let is_stage = |name: &String| path.services().any(|stage| stage == name);
+    let paths = || std::iter::once(path).chain(beside.iter().map(|(other, _)| *other));
+    let is_stage = |name: &String| paths().any(|path| path.services().any(|stage| stage == name));
     let mut cpus: Vec<u32> = plan.services.iter().filter(|one| is_stage(&one.name)).map(|one| one.core).collect();
     // A core that no stage uses, if there is one.
     let free = cores.iter().copied().find(|core| !cpus.contains(core));
@@ -80,11 +84,11 @@ pub fn try_path(
     };
     let mut once = |arm, cycle: u32| {
         let (begin, before) = (Instant::now(), stolen(&cpus));
-        let report = bench.once(arm, slice, options.seed.wrapping_add(cycle.into()))?;
+        let (report, beside) = bench.once(arm, slice, options.seed.wrapping_add(cycle.into()))?;
         let steal = stolen_since(&cpus, &before);
         let lasted = Duration::from_ns(begin.elapsed().as_nanos() as u64);
         let void = disturbed(&report, steal, slice);
-        Ok(Made { slice: PathSlice { arm, cycle, report }, steal, lasted, void })
+        Ok(Made { slice: PathSlice { arm, cycle, report, beside }, steal, lasted, void })
     };
     Trial::new(&path.name, slice).run(path, options.at_most, LOOK, talk, &mut arms, &mut once)
 }
@@ -116,8 +120,6 @@ impl Driven {
             seed,
             generator,
         };
-        // What a slice without the plan has left in the queues is no message of the next one.
-        self.ends.settle(SETTLE, &|| !go_on())?;
         self.ends.drive(&plan, &mut |_| go_on())
     }
 }
@@ -133,7 +135,7 @@ struct Bench<'b, 'd> {
 }
 
 impl Bench<'_, '_> {
-    fn once(&mut self, arm: Arm, slice: Duration, seed: u64) -> Result<PathReport, Error> {
+    fn once(&mut self, arm: Arm, slice: Duration, seed: u64) -> Result<(PathReport, u64), Error> {
         self.deployment.confine()?; // those that have come since
         let reserved = match arm {
             Arm::NoPlan | Arm::Whole => 0,
@@ -150,28 +152,36 @@ impl Bench<'_, '_> {
             return Err(Error::Interrupted);
         }
         self.deployment.check()?; // a service that has ended is why its connection has
-        Ok(driven?)
+        driven
     }
 
-    /// All paths at once, until the one that is tried is through; the others' messages keep coming as long as its do.
-    fn drive(&mut self, slice: Duration, seed: u64) -> Result<PathReport, giusto_measure::Error> {
+    /// All paths at once, once none has messages on their way, until the one that is tried is through; how many of the others' came
+    /// to their end.
+    fn drive(&mut self, slice: Duration, seed: u64) -> Result<(PathReport, u64), Error> {
         let Bench { own, beside, generator, stop, .. } = self;
+        // What a slice without the plan has left in the queues is no message of the next one.
+        for one in std::iter::once(&mut *own).chain(beside.iter_mut()) {
+            one.ends.settle(SETTLE, stop)?;
+        }
+        // More than the tried one takes.
+        let longer = slice.checked_add(SETTLE).unwrap_or(slice);
         let through = AtomicBool::new(false);
+        let go_on = || !through.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..)
-                .zip(beside)
-                .map(|(nth, other)| {
-                    let (generator, through) = (generator.clone(), &through);
-                    let go_on = move || !through.load(Ordering::Relaxed);
-                    scope.spawn(move || other.drive((slice, seed ^ (nth << 32)), generator, &go_on))
-                })
-                .collect();
-            let driven = own.drive((slice, seed), generator.clone(), &|| !stop());
+            let drive = |(nth, other): (u64, &mut Driven)| {
+                let report = other.drive((longer, seed ^ (nth << 32)), generator.clone(), &go_on);
+                through.store(true, Ordering::Relaxed);
+                report.map_err(|why| Error::Path { name: other.path.name.clone(), what: why.to_string() })
+            };
+            let others: Vec<_> =
+                (1..).zip(beside).map(|(nth, other)| scope.spawn(move || drive((nth, other)))).collect();
+            let driven = own.drive((slice, seed), generator.clone(), &|| !stop() && go_on());
             through.store(true, Ordering::Relaxed);
-            for other in others {
-                other.join().expect("a generator does not panic")?;
-            }
-            driven
+            let others: Vec<Result<PathReport, Error>> =
+                others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why))).collect();
+            let driven = driven?;
+            let ended = |report: PathReport| report.jobs.iter().filter(|job| job.finish.is_some()).count() as u64;
+            Ok((driven, others.into_iter().map(|other| other.map(ended)).sum::<Result<u64, Error>>()?))
         })
     }
 }

@@ -96,10 +96,11 @@ impl PathEnds {
         let mut run = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
         let origin = now() + 5_000_000;
         let mut next_progress = origin;
-        let mut end = None;
+        let (mut end, mut first) = (None, None);
         loop {
             let round = now();
             while let Some(due) = round.checked_sub(origin).and_then(|time| schedule.pop_due(time)) {
+                first.get_or_insert(round);
                 let line = run.release(due.job, origin + due.at);
                 let sent = self.first.write_all(line.as_bytes());
                 sent.map_err(|why| Error::Connection { address: self.send, why })?;
@@ -111,7 +112,7 @@ impl PathEnds {
                 }
                 next_progress = round + PROGRESS_NS;
             }
-            self.accept(round > origin + GRACE_NS)?;
+            self.accept(first.is_some_and(|first| round > first + GRACE_NS))?;
             let wake = match schedule.next() {
                 Some(next) => origin + next,
                 None if run.came == run.jobs.len() => break,

@@ -1,7 +1,8 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
-use crate::{Bucket, Duration, Percentile, Rate, Reason, Within};
+use crate::{together, Bucket, Duration, Percentile, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -197,6 +198,15 @@ pub struct PathPlan {
 }
 
 impl PathPlan {
+    /// Those of `paths` with a stage on this host, and those that share services with them, on which their proofs rest.
+    pub fn of_host(paths: &[PathPlan], host: &str) -> Vec<PathPlan> {
+        let together = together(paths.iter().map(PathPlan::services));
+        let there = |path: &PathPlan| path.through.iter().any(|stage| stage.on() == host);
+        let asked: HashSet<usize> =
+            paths.iter().zip(&together).filter(|(path, _)| there(path)).map(|(_, first)| *first).collect();
+        paths.iter().zip(&together).filter(|(_, first)| asked.contains(first)).map(|(path, _)| path.clone()).collect()
+    }
+
     /// The services that it goes through, in order.
     pub fn services(&self) -> impl Iterator<Item = &str> {
         self.through.iter().filter_map(PathStage::service)

@@ -1,9 +1,9 @@
 //! The plan: every number that Giusto decided, with its reason and its prediction. `plan.json` is this, in JSON.
 
 use crate::{
-    together, Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration,
-    Hold, HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason,
-    Server, Task, TopicPlan,
+    Admission, Backend, Bandwidth, Basis, Cap, Certificate, CoordinationPlan, Copies, Criticality, Duration, Hold,
+    HostLatency, Load, LocalProof, ModesPlan, NetworkPlan, Observe, Origin, PathPlan, Process, Promise, Reason, Server,
+    Task, TopicPlan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,18 +63,10 @@ impl Plan {
                 .coordination
                 .clone()
                 .filter(|all| all.servers().iter().any(|member| member.host == name)),
-            paths: self.paths_of(name),
+            paths: PathPlan::of_host(&self.paths, name),
             network: self.network.iter().filter(|network| network.on == name).cloned().collect(),
             modes: self.modes.iter().filter(|modes| modes.on == name).cloned().collect(),
         })
-    }
-
-    /// Paths with a stage on this host, and those that share services with them, on which their proofs rest.
-    fn paths_of(&self, name: &str) -> Vec<PathPlan> {
-        let together = together(self.paths.iter().map(PathPlan::services));
-        let there = |path: &PathPlan| path.through.iter().any(|stage| stage.on() == name);
-        let rests = |first: usize| self.paths.iter().zip(&together).any(|(path, other)| *other == first && there(path));
-        self.paths.iter().zip(&together).filter(|(_, first)| rests(**first)).map(|(path, _)| path.clone()).collect()
     }
 
     /// Paths with a stage on a host that the plan is for.

@@ -10,7 +10,8 @@ use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
 use crate::{coordination, latency, modes, network, topics};
 use giusto_model::{
-    Coordination, Duration, HostLatency, ManagerLatency, Measured, Member, NetworkPlan, Plan, Service, Site, TopicPlan,
+    Coordination, Duration, HostLatency, ManagerLatency, Measured, Member, NetworkPlan, PathPlan, Plan, Service, Site,
+    TopicPlan,
 };
 use std::collections::HashMap;
 
@@ -129,10 +130,10 @@ fn with(
         true => paths::with_nearest(asked, Some(site), refusal, &fits),
         false => refusal,
     })?;
-    let paths = paths
-        .iter()
-        .filter(|path| only.is_none_or(|only| path.through.iter().any(|stage| stage.on() == site.hosts[only].name)));
-    let paths = paths.cloned().collect();
+    let paths = match only {
+        None => paths.to_vec(),
+        Some(only) => PathPlan::of_host(paths, &site.hosts[only].name),
+    };
     let here = |member: &Member| only.is_none_or(|only| site.hosts[only].name == member.host);
     let ensemble = site.coordination.as_ref().filter(|ensemble| ensemble.servers.iter().any(here));
     let of_member = |(host, latency): (usize, Duration)| {

@@ -254,7 +254,7 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
     fn met(plan: &mut Plan) -> &mut PathMeet {
         &mut plan.paths[0].points[0].meets[0]
     }
-    let changes: [(&str, &dyn Fn(&mut Plan)); 12] = [
+    let changes: [(&str, &dyn Fn(&mut Plan)); 13] = [
         ("a part for 'radar' of 'record'", &|plan| own(plan).meets.clear()),
         ("a part for 'radar' of 'record'", &|plan| met(plan).path = "braking".into()),
         ("a part for 'radar' of 'record'", &|plan| met(plan).service = "store".into()),
@@ -269,6 +269,8 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
         ("billionths beyond p99", &|plan| met(plan).part.beyond_ppb += 10_000_000),
         ("some messages that may be late", &|plan| met(plan).part.beyond_ppb = 0),
         ("growths between 0 and 1", &|plan| met(plan).part.growth_ppb = 0),
+        // Fewer are late at the radar, and more come to the store.
+        ("late at 'store'", &|plan| met(plan).part.growth_ppb *= 8),
         ("late at 'radar'", &|plan| met(plan).part.growth_ppb /= 3),
         ("late at", &|plan| plan.paths[1].source = PathSource::Poisson("36/s".parse().unwrap())),
         ("services one after the other", &|plan| {
@@ -280,18 +282,69 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
         let why = broken(change);
         assert!(why.contains(expected), "{expected}: {why}");
     }
-    // The other path is left out: its services are of none.
-    assert!(broken(&|plan| plan.paths.truncate(1)).contains("path"));
-    // The link that it comes by.
-    let far = |plan: &mut Plan| {
-        let PathStage::Service(stage) = &mut plan.paths[1].through[1] else { panic!() };
-        stage.link = Some(time("40ms"));
-        plan.paths[1].points[0].at = plan.paths[1].points[0].at.checked_add(time("39.7ms")).unwrap();
+    // The other path is left out, with all that is said of it: its services are of none.
+    let why = broken(&|plan| {
+        plan.paths.truncate(1);
+        own(plan).meets.clear();
+    });
+    assert!(why.contains("late at 'store'") || why.contains("of a path"), "{why}");
+    assert!(broken(&|plan| plan.paths[1].name = "braking".into()).contains("different names"));
+    // The link that it comes by: it may be earlier at the store.
+    let far = |plan: &mut Plan, path: usize, link: &str| {
+        let PathStage::Service(stage) = &mut plan.paths[path].through[1] else { panic!() };
+        let more = time(link).checked_sub(stage.link.unwrap()).unwrap();
+        stage.link = Some(time(link));
+        plan.paths[path].points[0].at = plan.paths[path].points[0].at.checked_add(more).unwrap();
     };
     let mut roomy = crossing();
     roomy.paths.all[1].points[0].within = time("400ms");
     let mut found = told(&roomy);
-    far(&mut found);
+    found.paths[1].points[0].within = time("900ms");
+    far(&mut found, 1, "40ms");
     let why = check_plan(&found).unwrap_err().to_string();
-    assert!(why.contains("late at 'store'") || why.contains("promised"), "{why}");
+    assert!(why.contains("path 'braking': messages that are late at 'store'"), "{why}");
+    // Paths that go the same way have the same link there.
+    let services = [("gate", 1), ("left", 2), ("right", 2)];
+    let one = line("one", "20/s", &["gate", "left"], "200ms");
+    let two = line("two", "20/s", &["gate", "left", "right"], "300ms");
+    let mut together = told(&site(&services, vec![one, two]));
+    for path in &mut together.paths {
+        path.points[0].within = time("900ms");
+    }
+    check_plan(&together).unwrap();
+    far(&mut together, 1, "30ms");
+    let why = check_plan(&together).unwrap_err().to_string();
+    assert!(why.contains("the same link for all paths from 'gate' to 'left'"), "{why}");
+    let said = explain(&together, "one").unwrap();
+    assert!(said.contains("keep their order over a link"), "{said}");
+}
+
+#[test]
+fn what_a_host_enforces_is_proven_with_what_it_rests_on() {
+    let services = [("camera", 1), ("store", 1), ("radar", 2), ("far", 2), ("x", 2)];
+    let near = line("near", "20/s", &["camera", "store"], "150ms");
+    let all = line("all", "20/s", &["radar", "far", "store"], "400ms");
+    let third = line("third", "1/s", &["x", "far"], "300ms");
+    let site = site(&services, vec![near, all, third]);
+    for host in ["edge-1", "edge-2"] {
+        let own = giusto_planner::plan_on(&site, &facts(), host).unwrap();
+        assert_eq!(own.paths.len(), 3, "{host}");
+        check_plan(&own).unwrap();
+        assert_eq!(own.paths, told(&site).on(host).unwrap().paths);
+    }
+}
+
+#[test]
+fn so_many_paths_are_planned_together_and_no_more() {
+    let star = |count: usize| {
+        let names: Vec<[String; 2]> = (0..count).map(|nth| [format!("in-{nth}"), format!("out-{nth}")]).collect();
+        let mut services: Vec<(&str, usize)> =
+            names.iter().flatten().zip(0..).map(|(name, nth)| (name.as_str(), 1 + nth % 4)).collect();
+        services.push(("store", 1));
+        let through = |nth: usize| [names[nth][0].as_str(), "store", names[nth][1].as_str()];
+        site(&services, (0..count).map(|nth| line(&format!("path-{nth}"), "4/s", &through(nth), "600ms")).collect())
+    };
+    told(&star(12));
+    let why = refused(&star(13));
+    assert!(why.to_string().contains("13 together, and at most 12"), "{why}");
 }

@@ -8,8 +8,7 @@ use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
 use giusto_model::{
-    together, Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, PathStage, Plan, Promise, ServicePlan,
-    Task,
+    together, Certificate, Duration, Instant, JobRecord, PathPlan, PathSource, Plan, Promise, ServicePlan, Task,
 };
 use giusto_policy::{Order, Params, Pool};
 use rand::{RngExt, SeedableRng};
@@ -23,7 +22,7 @@ pub struct PlayedPath {
     pub messages: Vec<JobRecord>,
     /// Of those that ended.
     pub whole: Stats,
-    /// Of each stage, in order, from a message's arrival there to its end; of a service that others share, of all messages there.
+    /// Of each stage, in order, from a message's arrival there to its end.
     pub stages: Vec<Stats>,
 }
 
@@ -83,12 +82,17 @@ pub fn play_path(
     let last = *last;
     let late = stages.iter().find(|stage| stage.server == last).map_or(0, |stage| stage.late.ns());
     let passed = path.through.iter().map(|_| Stats::new()).collect();
-    let mut watched =
-        Watched { last, late, ends, ended: 0, horizon: horizon.ns(), places: &route.places, passed, inner: observer };
+    // Those of the path come first.
+    let mut own = stages.iter().map(|stage| stage.server);
+    let served: Vec<Option<usize>> =
+        path.through.iter().map(|stage| stage.service().and_then(|_| own.next())).collect();
+    let (places, served, horizon) = (&route.places[..], &served[..], horizon.ns());
+    let mut watched = Watched { last, late, ends, ended: 0, horizon, places, served, passed, inner: observer };
     let longest = path.points.iter().map(|point| point.at).chain(path.every.as_ref().map(|every| every.at)).max();
+    let horizon = Duration::from_ns(horizon);
     let end = longest.and_then(|longest| longest.checked_mul(2)?.checked_add(horizon)).ok_or(Error::Horizon)?;
-    let all = simulate_with(&mut apart, &system, end, seed, &mut watched)?;
-    let (ends, passed) = (watched.ends, watched.passed);
+    simulate_with(&mut apart, &system, end, seed, &mut watched)?;
+    let (ends, stages) = (watched.ends, watched.passed);
     if ends.iter().all(Option::is_none) {
         return Err(none);
     }
@@ -102,13 +106,6 @@ pub fn play_path(
     let messages: Vec<JobRecord> = (0..).zip(&arrivals).zip(ends).map(message).collect();
     let mut whole = Stats::new();
     messages.iter().filter_map(JobRecord::response_ns).for_each(|response| whole.add(response));
-    // Those of the path come first.
-    let mut served = stages.iter().map(|stage| &all[stage.server]);
-    let stage = |(stage, passed): (&PathStage, Stats)| match stage.service().and_then(|_| served.next()) {
-        Some(served) => served.clone(),
-        None => passed,
-    };
-    let stages = path.through.iter().zip(passed).map(stage).collect();
     Ok(PlayedPath { messages, whole, stages })
 }
 
@@ -204,7 +201,7 @@ fn arrivals(source: PathSource, horizon: Duration, (seed, nth): (u64, u64)) -> V
 }
 
 /// Keeps when messages of the path end at the last station, which serves them in the order in which they came to the first, and
-/// what all messages took at stages that are no services. Of what comes after the horizon it tells ends only.
+/// what all messages took at each stage. Of what comes after the horizon it tells ends only.
 struct Watched<'a> {
     last: usize,
     /// Added to each message at the last.
@@ -213,6 +210,8 @@ struct Watched<'a> {
     ended: usize,
     horizon: u64,
     places: &'a [Vec<usize>],
+    /// Of each stage its server, if it is a service.
+    served: &'a [Option<usize>],
     passed: Vec<Stats>,
     inner: &'a mut dyn Observer,
 }
@@ -228,8 +227,13 @@ impl Watched<'_> {
 
 impl Observer for Watched<'_> {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
-        if let Some(finish) = job.finish.filter(|_| server == self.last && job.task == 0) {
-            self.end(finish.ns());
+        if let (Some(finish), Some(response), 0) = (job.finish, job.response_ns(), job.task) {
+            if let Some(nth) = self.served.iter().position(|one| *one == Some(server)) {
+                self.passed[nth].add(response);
+            }
+            if server == self.last {
+                self.end(finish.ns());
+            }
         }
         self.inner.job(server, job)
     }

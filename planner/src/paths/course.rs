@@ -97,6 +97,17 @@ impl Course {
 }
 
 impl Asked {
+    /// Whether messages of another path go with those of this one over a link.
+    pub(super) fn shares_a_link(&self, own: usize) -> bool {
+        let ways = |course: &Course| -> Vec<(Option<usize>, Option<usize>)> {
+            let linked = (1..course.route.len()).filter(|nth| !course.links[*nth].is_zero());
+            linked.map(|nth| (course.served(nth - 1), course.served(nth))).collect()
+        };
+        let those = ways(&self.courses[own]);
+        let others = self.courses.iter().enumerate().filter(|(nth, _)| *nth != own);
+        others.flat_map(|(_, other)| ways(other)).any(|way| way.0.is_some() && those.contains(&way))
+    }
+
     /// What a stage takes at most beside waiting, with the link to it.
     pub(super) fn late(&self, course: &Course, nth: usize) -> Duration {
         match &course.route[nth] {

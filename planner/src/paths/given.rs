@@ -235,6 +235,11 @@ impl Given<'_> {
         };
         reasons.push(reason("bandwidth", share(all), why));
         let course = &asked.courses[nth];
+        if asked.shares_a_link(nth) {
+            let why =
+                "that messages of all paths keep their order over a link between two services which they go through";
+            reasons.push(reason("order", "assumed", why));
+        }
         let links = course.steps.along(|nth| course.links[nth]).unwrap_or_default();
         if !links.is_zero() {
             reasons.push(reason("links", time(links), "at most, as the site says"));

@@ -68,6 +68,9 @@ pub(crate) fn planned(
 /// Of so many paths each is searched for as long as if it were alone, and of more so many times round.
 const FEW: usize = 30;
 const MANY: usize = 200;
+/// So it is with those that share services: each is looked at with each. More than these are not planned for yet.
+const FEW_TOGETHER: usize = 3;
+const MOST_TOGETHER: usize = 12;
 
 /// Paths that share services, or one.
 #[derive(Default)]
@@ -85,7 +88,17 @@ struct Question {
 impl Group<'_> {
     fn asked(&self) -> Result<Question, Refusal> {
         let count = self.0.first().map_or(0, |first| first.site.paths.all.len());
-        let rounds = if count <= FEW { ROUNDS } else { usize::from(count <= MANY) };
+        let rounds = match (count, self.0.len()) {
+            (..=FEW, ..=FEW_TOGETHER) => ROUNDS,
+            (..=MANY, ..=FEW_TOGETHER) => 1,
+            _ => 0,
+        };
+        if self.0.len() > MOST_TOGETHER {
+            let other = self.0[1].path.name.clone();
+            return Err(
+                self.0[0].refused(PathCause::Unlike { unlike: Unlike::Many(self.0.len(), MOST_TOGETHER), other })
+            );
+        }
         let asked = Asked { courses: Vec::new(), stages: Vec::new(), rounds };
         let mut question = Question { through: Vec::new(), services: Vec::new(), asked };
         for given in &self.0 {
@@ -123,10 +136,7 @@ impl Group<'_> {
     ) -> Result<(Vec<Interface>, Vec<PathPlan>), Refusal> {
         let first = &self.0[0];
         let found = found.map_err(|why| match why {
-            Error::Path(why @ (PathError::Cycle { .. } | PathError::Parted { .. } | PathError::TooMany { .. })) => {
-                let others = self.0[1..].iter().map(|other| other.path.name.clone()).collect();
-                first.refused(PathCause::Tangled { others, why })
-            }
+            Error::Path(why) if self.0.len() > 1 => self.tangled(question, why),
             why => first.refused(PathCause::Analysis(why)),
         })?;
         match found {
@@ -146,6 +156,20 @@ impl Group<'_> {
                 Err(self.0[course].refused(PathCause::TooSlow { percentile, within, least, dear, part }))
             }
         }
+    }
+
+    /// Of the paths through the service at which it is, if that is known.
+    fn tangled(&self, question: &Question, why: PathError) -> Refusal {
+        let stage = match &why {
+            PathError::Cycle { stage } | PathError::Parted { stage } => stage.checked_sub(1),
+            _ => None,
+        };
+        let stage = stage.filter(|stage| *stage < question.services.len());
+        let courses = question.asked.courses.iter().zip(&self.0);
+        let mut there = courses.filter(|(course, _)| stage.is_none_or(|stage| course.visits(stage)));
+        let first = there.next().map_or(&self.0[0], |(_, given)| given);
+        let others = there.map(|(_, other)| other.path.name.clone()).collect();
+        first.refused(PathCause::Tangled { others, service: stage.map(|stage| question.services[stage].clone()), why })
     }
 
     fn one(&self, question: &Question, servers: &[Interface], nth: usize, kept: Kept) -> PathPlan {

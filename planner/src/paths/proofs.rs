@@ -74,10 +74,11 @@ impl<'a> Proofs<'a> {
 
     fn is_kept(&self, nth: usize, servers: &[Interface]) -> Result<bool, Error> {
         let course = &self.asked.courses[nth];
+        let net = self.asked.net(servers)?;
         for &Within { percentile, within } in &course.points {
             let Some(left) = within.checked_sub(self.apart(course)) else { return Ok(false) };
             let laws = &mut self.laws.borrow_mut()[nth];
-            let kept = match is_within(&self.asked.net(servers)?, nth, beyond(percentile), left, laws) {
+            let kept = match is_within(&net, nth, beyond(percentile), left, laws) {
                 Err(why) if is_of_servers(&why) => false,
                 kept => kept?,
             };

@@ -27,6 +27,8 @@ pub enum Unlike {
     Topic,
     /// An interface in the high class.
     Interface,
+    /// So many others, and how many it may be with itself.
+    Many(usize, usize),
 }
 
 /// Why a path does not keep its promise.
@@ -64,6 +66,8 @@ pub enum PathCause {
     Tangled {
         /// The others.
         others: Vec<String>,
+        /// At this service, where it is at one.
+        service: Option<String>,
         /// Why not.
         why: PathError,
     },
@@ -202,6 +206,13 @@ impl fmt::Display for PathCause {
                     Unlike::Fork => "a fork",
                     Unlike::Topic => "a topic",
                     Unlike::Interface => "interfaces",
+                    Unlike::Many(all, most) => {
+                        return write!(
+                            f,
+                            "it shares services with path '{other}' and others, {all} together, and at most {most} are planned \
+                             together; expected services of its own for some of them"
+                        )
+                    }
                 };
                 write!(
                     f,
@@ -209,15 +220,19 @@ impl fmt::Display for PathCause {
                      of its own"
                 )
             }
-            PathCause::Tangled { others, why } => {
+            PathCause::Tangled { others, service, why } => {
+                let at = service.as_ref().map_or(String::new(), |service| format!(" '{service}'"));
                 let how = match why {
-                    PathError::Cycle { .. } => "some of them go through the same services in another order",
-                    PathError::Parted { .. } => "some of them part and meet again behind that",
-                    _ => "too many of them meet on the way to be bounded",
+                    PathError::Cycle { .. } => format!("of which some go through{at} and other services in another order"),
+                    PathError::Parted { .. } => format!("of which some part behind{at} and meet again"),
+                    PathError::TooMany { limit, .. } => {
+                        format!("and a proof of so many stages that meet would have more than {limit} parts")
+                    }
+                    why => format!("and {why}"),
                 };
                 write!(
                     f,
-                    "it shares services with '{}', and {how}; expected services of its own where that is",
+                    "it shares services with '{}', {how}; expected services of its own where that is",
                     others.join("', '")
                 )
             }

@@ -65,7 +65,11 @@ fn found(asked: &Asked) -> Result<Found, Error> {
         true => None,
         false => {
             let rough = Search { asked, proofs: Proofs::new(asked, Laws::rough) };
-            rough.alike()?.ok().map(|begun| rough.better(begun, asked.rounds.max(1))).transpose()?
+            rough
+                .alike()?
+                .ok()
+                .map(|begun| rough.better(begun, asked.rounds.max(usize::from(asked.courses.len() == 1))))
+                .transpose()?
         }
     };
     let begun = match begun {

@@ -5,10 +5,11 @@ use super::broken::Broken;
 use super::late::{claimed, late_at, Counted};
 use super::route::{self, Stage};
 use giusto_model::{Duration, PathMeet, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan};
+use std::collections::HashMap;
 use std::slice;
 
 const BILLION: f64 = 1e9;
-/// Lines of others that lead to one another at most; a proof has no more parts than this.
+/// Lines of others that lead to one another at most: a proof has no more parts than this, so more are a circle.
 const DEEPEST: usize = 96;
 
 /// A path of a group.
@@ -60,6 +61,18 @@ impl<'a> Group<'a> {
             let plain = |stage: &PathStage| stage.service().is_some() && stage.branch().is_none();
             one.often > 0.0 && one.path.through.iter().all(plain)
         };
+        // What goes the same way stays together, so it has to be one way.
+        let mut ways: HashMap<(&str, &str), u128> = HashMap::new();
+        for one in &all {
+            for (place, pair) in (1..).zip(one.services.windows(2)) {
+                let link = one.link(place);
+                let known = *ways.entry((pair[0], pair[1])).or_insert(link);
+                if known != link {
+                    let way = format!("the same link for all paths from '{}' to '{}'", pair[0], pair[1]);
+                    return Err(Broken::new(way, format!("{known} ns"), format!("{link} ns")));
+                }
+            }
+        }
         match all.iter().find(|one| !alike(one)) {
             Some(unlike) => Err(Broken::new(
                 format!("services one after the other, and messages at random, of path '{}'", unlike.path.name),

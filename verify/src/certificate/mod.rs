@@ -97,6 +97,11 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
     let topics = plan.topics.iter().map(|one| topic::check(plan, one)).collect::<Result<_, _>>()?;
     let coordination = plan.coordination.as_ref().map(recovery::check).transpose()?;
     // Each takes some 30 ms a stage; of several that are broken the first one is told.
+    for (nth, path) in plan.paths.iter().enumerate() {
+        if plan.paths[..nth].iter().any(|other| other.name == path.name) {
+            return Err(Broken::new("paths of different names", 1, &path.name));
+        }
+    }
     let together = together(plan.paths.iter().map(PathPlan::services));
     let paths: Vec<_> = (0..plan.paths.len()).into_par_iter().map(|nth| path::check(plan, &together, nth)).collect();
     let paths = paths.into_iter().collect::<Result<_, _>>()?;

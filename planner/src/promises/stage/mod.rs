@@ -28,13 +28,13 @@ fn server(service: &Service, on: &OneHost) -> Result<Vcpu, Refusal> {
     let interface = Interface { budget, period: counted.period };
     let reasons = vec![
         reason("messages", times, "of its paths; 'giusto explain PATH' tells how they come and what was promised"),
-        reason("period", time(counted.period), "chosen for all stages of its path together"),
+        reason("period", time(counted.period), "chosen for all stages of its paths together"),
         reason("required", format!("{} ({})", time(counted.budget), share(required)), "likewise"),
         reason("loss", time(deviation.loss), format!("of each budget, not counted on: {}", deviation.why)),
         reason(
             "latency",
             time(deviation.latency),
-            "in the time that its path has here: timers, wake-ups and the kernel's own work",
+            "in the time that its paths have here: timers, wake-ups and the kernel's own work",
         ),
         reason("budget", format!("{} ({})", time(budget), share(interface.bandwidth())), "required + loss"),
     ];
