@@ -169,6 +169,8 @@ impl Held {
         there.apart = seen.kind.as_deref() == Some("veth") && found.peer.is_none();
         (there.peer, there.other) = (found.peer, other);
         there.address = found.address;
+        // A virtual machine has a vhost worker for each of its interfaces: they tell nothing of one of them.
+        there.queues = if matches!(kind, Kind::Vhost) { 1 } else { found.from.len().max(found.to.len()) };
         there.found(found.from, found.to);
         if is_new {
             there.packets = there.cost([seen.received, seen.sent]);
@@ -234,9 +236,13 @@ impl Held {
         }
     }
 
-    /// Looks at its packets only.
+    /// Looks at its packets only; and at an uplink whether it has as many queues as before, as no event tells of that.
     pub(crate) fn count(&mut self, home: &Namespace) {
         let Some(there) = &self.there else { return };
+        if self.goal.arrivals.is_some() {
+            let queues = home.receive_queues(&there.link);
+            self.stir.waits |= queues.is_ok_and(|queues| queues.len() != there.from.len());
+        }
         if let Ok(Some(packets)) = home.route.packets(there.link.index) {
             self.measure(packets);
         }
@@ -346,6 +352,13 @@ impl Held {
         if let Some(why) = &self.unsorted {
             all.push(format!(
                 "what arrives at {name} is not limited, and a flood from outside would be processed before all others: {why}"
+            ));
+        }
+        let queues = self.there.as_ref().map_or(1, |there| there.queues);
+        if self.goal.promised && queues > 1 {
+            all.push(format!(
+                "{name} has {queues} queues, whose threads may process a packet after later ones, and its bound counts on one: its \
+                 promise is not kept until it has one (ethtool -L {name} rx 1 tx 1, and so at its other end)"
             ));
         }
         if let (false, Proof::NotMoved { why }) = (self.demoted, self.proof()) {

@@ -7,6 +7,7 @@
 
 mod address;
 mod bank;
+mod below;
 mod bucket;
 mod end;
 mod events;

@@ -9,6 +9,8 @@ mod attacks;
 mod bucket;
 mod deaths;
 mod fair;
+mod kinds;
+mod queues;
 mod parts;
 mod quiet;
 mod refusals;
@@ -31,6 +33,8 @@ fn all() -> Vec<Part> {
         fair::ALL,
         attacks::ALL,
         uplinks::ALL,
+        kinds::ALL,
+        queues::ALL,
         quiet::ALL,
         scale::ALL,
         refusals::ALL,
