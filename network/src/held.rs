@@ -11,7 +11,7 @@ use crate::proof::Proof;
 use crate::sorter::{For, Sorter};
 use crate::tc::Direction;
 use crate::there::There;
-use crate::{undo, vhost, Attributes, Error, Recorder, Thread, Undo};
+use crate::{tcx, undo, vhost, Attributes, Error, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketBucket, PacketClass, PacketUnit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -144,7 +144,7 @@ impl Held {
                 }
                 none => {
                     let place = around.banks.place(around.expected)?;
-                    none.insert(Packets::new(place, &name, buckets, self.goal.unit)?)
+                    none.insert(Packets::new(place, tcx::fits(around.expected), &name, buckets, self.goal.unit)?)
                 }
             };
             // What it sends is limited at its own end, where that can be reached.
@@ -359,6 +359,12 @@ impl Held {
             all.push(format!(
                 "{name} has {queues} queues, whose threads may process a packet after later ones, and its bound counts on one: its \
                  promise is not kept until it has one (ethtool -L {name} rx 1 tx 1, and so at its other end)"
+            ));
+        }
+        for program in self.bucket.iter().flat_map(Packets::behind) {
+            all.push(format!(
+                "program {program} of another owner comes before the bucket of {name}: what that redirects is not limited; \
+                 attach it after giusto's (tcx, BPF_F_AFTER)"
             ));
         }
         if let (false, Proof::NotMoved { why }) = (self.demoted, self.proof()) {

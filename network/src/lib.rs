@@ -24,6 +24,7 @@ pub mod rebalance;
 mod route;
 mod sorter;
 mod tc;
+mod tcx;
 mod there;
 mod threads;
 mod undo;

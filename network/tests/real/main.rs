@@ -10,6 +10,7 @@ mod bucket;
 mod deaths;
 mod fair;
 mod kinds;
+mod owners;
 mod queues;
 mod parts;
 mod quiet;
@@ -32,6 +33,7 @@ fn all() -> Vec<Part> {
         bucket::ALL,
         fair::ALL,
         attacks::ALL,
+        owners::ALL,
         uplinks::ALL,
         kinds::ALL,
         queues::ALL,
