@@ -56,6 +56,7 @@ struct Bank {
     goals: Mutex<Array<MapData, Goal>>,
     /// Where entries of links go on.
     programs: Mutex<ProgramArray<MapData>>,
+    next: RawFd,
     counts: Counts,
     places: u32,
     taken: AtomicU32,
@@ -103,11 +104,13 @@ impl Bank {
         };
         let named = |name: &str| MapError::InvalidName { name: name.into() };
         let goals = Array::try_from(ebpf.take_map("goal").ok_or_else(|| named("goal"))?)?;
-        let programs = ProgramArray::try_from(ebpf.take_map("programs").ok_or_else(|| named("programs"))?)?;
+        let Some(Map::ProgramArray(programs)) = ebpf.take_map("programs") else { Err(named("programs"))? };
+        let next = programs.fd().as_fd().as_raw_fd();
+        let programs = ProgramArray::try_from(Map::ProgramArray(programs))?;
         let Some(Map::Array(counts)) = ebpf.map("counts") else { Err(named("counts"))? };
         let counts = Counts::of(counts, places).map_err(MapError::IoError)?;
         let (ebpf, goals, programs) = (Mutex::new(ebpf), Mutex::new(goals), Mutex::new(programs));
-        Ok(Bank { ebpf, goals, programs, counts, places, taken: AtomicU32::new(0) })
+        Ok(Bank { ebpf, goals, programs, next, counts, places, taken: AtomicU32::new(0) })
     }
 
     fn take(bank: &Arc<Bank>) -> Option<Place> {
@@ -149,7 +152,7 @@ impl Place {
     /// The map by which an entry goes on to the program, which is loaded.
     pub(crate) fn entry(&self, direction: Direction) -> Result<RawFd, Error> {
         self.program(direction)?;
-        Ok(lock(&self.bank.programs).fd().as_fd().as_raw_fd())
+        Ok(self.bank.next)
     }
 }
 

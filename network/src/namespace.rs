@@ -75,8 +75,9 @@ impl Namespace {
 
     /// Does it in a thread that is there.
     pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let file = &self.file;
         elsewhere(|| {
-            enter(&self.file)?;
+            enter(file)?;
             Ok(work())
         })
     }

@@ -29,7 +29,7 @@ pub(crate) struct Attached {
 /// Whether the kernel has links, and this process may have as many open files as those of so many interfaces.
 pub(crate) fn fits(expected: usize) -> bool {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    KernelVersion::at_least(6, 6, 0) && FILES * expected as u64 <= most / 2
+    KernelVersion::current().is_ok_and(|now| now >= KernelVersion::new(6, 6, 0)) && FILES * expected as u64 <= most / 2
 }
 
 /// Puts it there where it is not. Errors: the kernel refused.

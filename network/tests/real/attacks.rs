@@ -156,6 +156,7 @@ fn raw() {
         let most = BURST + RATE * (begin.elapsed().as_secs_f64() + 0.025);
         println!("  raw and others: {passed} passed, at most {most:.0} may");
         assert!(passed as f64 <= most, "{passed} {most}");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -208,6 +209,7 @@ fn taken_off() {
         let is_link = !linked(&stage.guest(0), "eth0").concat().is_empty();
         assert!(if is_link { passed as f64 >= BURST } else { bypassed > 0 }, "{passed} {bypassed}");
         until_well_again(&mut network, &mut record);
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }

@@ -98,6 +98,7 @@ fn beside() {
             if queue == (limit == Limit::Delay) {
                 shared(&stage, limit);
             }
+            drop(network);
             assert_undone(&stage, &record, &before);
         });
     }
@@ -149,6 +150,7 @@ fn directions() {
         let most = 400.0 + BURST + 100.0 * length;
         assert!(now.passed.unwrap() as f64 <= most + 10.0 && now.dropped.unwrap() > 100, "{now:?} {most}");
         assert_eq!(network.check(&mut record), Vec::<String>::new());
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -253,6 +255,7 @@ fn bits() {
         let most = BURST + RATE * (length + ahead);
         println!("  of 64 bytes {small} passed, at most {most:.0} may");
         assert!(small <= most + 1.0 && small >= 1.5 * large, "{small} {most}");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }

@@ -110,6 +110,7 @@ fn without() {
                 // A program has to read it; what asks for its address passes.
                 None => assert!(now.passed.unwrap() as f64 <= most, "{now:?}"),
             }
+            drop(network);
             assert_undone(&stage, &record, &before);
         });
     }

@@ -6,6 +6,7 @@ use crate::stage::{high, inside, linked, low, plan, Stage, Wish};
 use crate::Part;
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
+use aya::util::KernelVersion;
 use aya::Ebpf;
 use giusto_network::Network;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ fn other(namespace: &str, device: &str, kind: TcAttachType, order: LinkOrder) ->
 fn others() {
     let stage = Stage::new(2);
     let (host, guest) = (stage.host(), stage.guest(0));
-    if !aya::util::KernelVersion::at_least(6, 6, 0) {
+    if KernelVersion::current().unwrap() < KernelVersion::new(6, 6, 0) {
         println!("  SKIPPED: this kernel has no such links (Linux 6.6)");
         return;
     }

@@ -187,6 +187,7 @@ fn link_events() {
         until_well(&mut network, &mut record);
         assert_eq!(threads(), expected);
         assert_eq!(status(&network, "v0").dropped, Some(0), "a bucket of its own");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -231,6 +232,7 @@ fn renamed() {
                 // What it finds then is what it has done itself, under other names.
                 network.set(&plan(&[], &[high(7, 80, 1), low(0, 0)]), &mut record).unwrap();
             }
+            drop(network);
             assert_eq!(undo(&record).failed, Vec::<String>::new());
             rename(&host, "v0", "v1");
             rename(&host, "v7", "v0");
@@ -364,6 +366,7 @@ fn reload() {
             threads(),
             ["napi/eth0 FF 60 on 0", "napi/eth0 FF 70 on 0", "napi/v0 FF 70 on 0", "napi/v1 FF 60 on 0"]
         );
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -400,6 +403,7 @@ fn rebalance() {
         own.sort_unstable();
         assert!(own.windows(2).all(|pair| pair[0] != pair[1]), "{own:?}");
         assert_eq!(network.rebalance(&mut record).unwrap(), [], "nothing has been sent since");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -438,6 +442,7 @@ fn tap() {
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(network.check(&mut record), Vec::<String>::new());
         assert_eq!(status(&network, "t0").proof, Proof::Moved);
+        drop(network);
         assert_eq!(undo(&record).failed, Vec::<String>::new());
         let mut left = difference(&before, &stage.snapshot());
         // Kernels before 6.17 keep the thread, asleep and as it was made, as long as the NAPI is there.

@@ -71,6 +71,7 @@ fn absent() {
                 stage.ip("link set vnet99 name v1");
                 stage.ip("link set v1 up");
             }
+            drop(network);
             assert_undone(&stage, &record, &before);
         }
     });
