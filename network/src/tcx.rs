@@ -10,12 +10,12 @@ use crate::tc::Direction;
 use crate::{Error, Link};
 use aya::programs::{SchedClassifier, TcAttachType};
 use aya::util::KernelVersion;
-use rustix::process::{getrlimit, Resource};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Open files that an interface's links take.
-const FILES: u64 = 3;
+/// So many interfaces have links at most: for each of the three the kernel waits until no processor can see what was there before,
+/// 17 ms, while nothing else can change an interface.
+const MOST: usize = 16;
 
 /// A program at an interface, until this is dropped.
 pub(crate) struct Attached {
@@ -26,10 +26,9 @@ pub(crate) struct Attached {
     _link: OwnedFd,
 }
 
-/// Whether the kernel has links, and this process may have as many open files as those of so many interfaces.
+/// Whether the kernel has links, and there are few enough interfaces with buckets for them.
 pub(crate) fn fits(expected: usize) -> bool {
-    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    KernelVersion::current().is_ok_and(|now| now >= KernelVersion::new(6, 6, 0)) && FILES * expected as u64 <= most / 2
+    expected <= MOST && KernelVersion::current().is_ok_and(|now| now >= KernelVersion::new(6, 6, 0))
 }
 
 /// Puts it there where it is not. Errors: the kernel refused.

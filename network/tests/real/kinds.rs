@@ -40,7 +40,6 @@ fn exists(stage: &Stage, kind: &str, lower: &str) -> bool {
 }
 
 fn make(stage: &Stage, host: &[&str], guest: &[&str]) {
-    stage.ip("link set v0 nomaster");
     host.iter().for_each(|words| stage.ip(words));
     stage.ip("link set v0 up");
     guest.iter().for_each(|words| _ = stage.within(&stage.guest(0), &format!("ip {words}")));
@@ -66,6 +65,7 @@ fn without() {
     for (kind, host, guest) in KINDS {
         let stage = Stage::new(1);
         let lower = if host[0].contains(" link v0 ") { "link v0" } else { "" };
+        stage.ip("link set v0 nomaster");
         let kind_as = if *kind == "vxlan" { "vxlan id 9 dstport 4790" } else { kind };
         if !exists(&stage, kind_as, lower) {
             continue;
@@ -120,6 +120,7 @@ fn without() {
 /// What is not for the high class is handed to another thread, and stays in its VLAN.
 fn tagged() {
     let stage = Stage::new(2);
+    stage.ip("link set v0 nomaster");
     if !exists(&stage, "vlan id 100", "link v0") {
         return;
     }
