@@ -41,10 +41,13 @@ fn advice(one: &Seen, found: &[&Seen], is_vif: bool) -> String {
             format!("its packets are processed in softirqs where its owner sends, in no thread; {PAIR} instead")
         }
         ([], _) if away => {
-            "its packets are processed with those of an interface in another network namespace; name that one there".into()
+            "its packets are processed with those of an interface in another network namespace; name that one there"
+                .into()
         }
         ([], _) if is_vif => format!("its packets are processed in no thread of their own; {PAIR} instead"),
-        ([], _) => "it has no packet processing of its own; name the hardware interfaces over which its packets come".into(),
+        ([], _) => {
+            "it has no packet processing of its own; name the hardware interfaces over which its packets come".into()
+        }
         (found, _) => {
             let names = listed(found);
             let process = format!("what arrives there is processed by the threads of {names}");

@@ -47,8 +47,8 @@ pub(crate) fn hold(
     let failed = |source| Error::kernel(format!("put the packet bucket on {}", link.name), source);
     let (program, number) = (place.entry(direction)?, place.class());
     let new = namespace.within(|| {
-        let (_, there) =
-            SchedClassifier::query_tcx(&link.name, kind).map_err(|error| failed(io::Error::other(error.to_string())))?;
+        let (_, there) = SchedClassifier::query_tcx(&link.name, kind)
+            .map_err(|error| failed(io::Error::other(error.to_string())))?;
         let names: Vec<String> = there.iter().filter_map(|one| one.name_as_str().map(String::from)).collect();
         match (known, names.iter().position(|name| name == direction.program())) {
             (Some(known), Some(at)) => {
@@ -87,7 +87,8 @@ fn attach(next: RawFd, number: u32, link: &Link, direction: Direction) -> io::Re
         Direction::From | Direction::Arrived => 46, // BPF_TCX_INGRESS
         Direction::To | Direction::Sent => 47,
     };
-    let create = Create { program: program.as_raw_fd() as u32, index: link.index, at, flags: BEFORE, ..Create::default() };
+    let create =
+        Create { program: program.as_raw_fd() as u32, index: link.index, at, flags: BEFORE, ..Create::default() };
     bpf(LINK_CREATE, &create)
 }
 

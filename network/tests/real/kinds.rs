@@ -101,7 +101,10 @@ fn without() {
             let most = 40.0 + 200.0 * begin.elapsed().as_secs_f64();
             network.check(&mut record);
             let now = status(&network, "v0");
-            println!("  {kind}: {arrived:?} arrived by its bucket, at most {most:.0} may; {}, {:?} passed", now.proof, now.passed);
+            println!(
+                "  {kind}: {arrived:?} arrived by its bucket, at most {most:.0} may; {}, {:?} passed",
+                now.proof, now.passed
+            );
             match arrived {
                 Some(arrived) => {
                     assert!(arrived as f64 <= most && arrived >= 20, "{arrived} {most} {now:?}");

@@ -77,8 +77,7 @@ fn others() {
         stage.within(&host, "tc qdisc add dev v0 clsact");
         stage.within(&host, "tc filter add dev v0 ingress prio 1 u32 match u32 0 0 flowid 1:1");
         stage.within(&guest, "tc qdisc add dev eth0 clsact");
-        let before: Vec<String> =
-            before.into_iter().filter(|fact| !fact.ends_with("v0 link giusto_from")).collect();
+        let before: Vec<String> = before.into_iter().filter(|fact| !fact.ends_with("v0 link giusto_from")).collect();
         assert_undone(&stage, &record, &before);
     });
 }

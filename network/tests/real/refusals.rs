@@ -49,9 +49,15 @@ fn absent() {
     stage.inside(&stage.host(), || {
         for (name, says) in [
             ("vnet99", "interface vnet99 is not there"),
-            ("br0", "'br0' is bridge: what arrives there is processed by the threads of 'v0' and 'v1': name these instead"),
+            (
+                "br0",
+                "'br0' is bridge: what arrives there is processed by the threads of 'v0' and 'v1': name these instead",
+            ),
             ("m0", "by the threads of 'v0' and 'v1': name these instead"),
-            ("x0", "'x0' is vxlan: what arrives there is processed by the threads of 'v0' and 'v1': name these instead"),
+            (
+                "x0",
+                "'x0' is vxlan: what arrives there is processed by the threads of 'v0' and 'v1': name these instead",
+            ),
         ] {
             let mut record = Vec::new();
             let mut network = Network::apply(&plan(&[], &[high(0, 80, 1), named(name)]), &mut record).unwrap();

@@ -211,9 +211,8 @@ pub(crate) fn linked(namespace: &str, device: &str) -> [Vec<String>; 2] {
 
 /// Whether a program is there, as a link or as a filter.
 pub(crate) fn is_attached(namespace: &str, device: &str, program: &str) -> bool {
-    let filters = ["ingress", "egress"].map(|way| {
-        run(&["ip", "netns", "exec", namespace, "/usr/sbin/tc", "filter", "show", "dev", device, way])
-    });
+    let filters = ["ingress", "egress"]
+        .map(|way| run(&["ip", "netns", "exec", namespace, "/usr/sbin/tc", "filter", "show", "dev", device, way]));
     filters.concat().contains(program) || linked(namespace, device).concat().iter().any(|name| name == program)
 }
 
