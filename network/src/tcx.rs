@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// So many interfaces have links at most: for each of the three the kernel waits until no processor can see what was there before,
-/// 17 ms, while nothing else can change an interface.
+/// some 10 ms, while nothing else can change an interface.
 const MOST: usize = 16;
 
 /// A program at an interface, until this is dropped.
