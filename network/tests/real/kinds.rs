@@ -17,7 +17,7 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("bridge", &["link add u0 type bridge", "link set v0 master u0"], &[]),
     ("macvlan", &["link add u0 link v0 type macvlan mode private"], &[]),
     ("macvtap", &["link add u0 link v0 type macvtap mode private"], &[]),
-    ("ipvlan", &["link add u0 link v0 type ipvlan"], &[]),
+    ("ipvlan", &["link add u0 link v0 type ipvlan mode l2"], &[]),
     ("bond", &["link add u0 type bond mode active-backup", "link set v0 down", "link set v0 master u0"], &[]),
     ("vlan", &["link add u0 link v0 type vlan id 100"], &["link add e0 link eth0 type vlan id 100"]),
     (
