@@ -106,15 +106,19 @@ fn beside() {
 
 fn shared(stage: &Stage, limit: Limit) {
     for (way, what) in [((0, 1), "sent"), ((1, 0), "received")] {
-        let (flood, marked, control, _) = pair(stage, way, false);
-        println!("  {limit}, {what}: in the flow of the flood {control} of {marked} arrived, of the flood {flood}");
-        std::thread::sleep(Duration::from_millis(1200));
+        // Whose sender others of this machine hold up is no flood: then once more.
+        let is_flood = (0..5).any(|_| {
+            let (flood, marked, control, _) = pair(stage, way, false);
+            println!("  {limit}, {what}: in the flow of the flood {control} of {marked} arrived, of the flood {flood}");
+            std::thread::sleep(Duration::from_millis(1200));
+            control * 2 < marked
+        });
+        assert!(is_flood, "the control was no flood");
         let (flood, sent, arrived, length) = pair(stage, way, true);
         let most = BURST + RATE * (length + 0.025);
         println!(
             "  {limit}, {what}: in a flow of its own {arrived} of {sent}, of the flood {flood}; {most:.0} may in all"
         );
-        assert!(control * 2 < marked, "the control was no flood: {control} of {marked}");
         // What is sent to it meets the flood in the ring of its sender, too, before any bucket.
         let least = if what == "sent" { 18 } else { 10 };
         assert!(arrived * 20 >= sent * least, "{what}: {arrived} of {sent}");

@@ -60,6 +60,14 @@ fn arrived(socket: &UdpSocket) -> usize {
     std::iter::from_fn(|| socket.recv(&mut [0]).ok()).count()
 }
 
+/// Sends until something arrives: requests for addresses take a second to be repeated.
+fn until_known(sender: &UdpSocket, receiver: &UdpSocket) {
+    let end = Instant::now() + Duration::from_secs(10);
+    let sent = std::iter::repeat_with(|| _ = sender.send_to(&[7], "10.78.0.1:7000"));
+    let found = sent.take_while(|()| Instant::now() < end).any(|()| arrived(receiver) > 0);
+    assert!(found, "nothing arrives at 10.78.0.1");
+}
+
 fn without() {
     let mut tried = 0;
     for (kind, host, guest) in KINDS {
@@ -92,6 +100,9 @@ fn without() {
             until_well(&mut network, &mut record);
             let receiver = (*kind != "macvtap").then(|| socket(&stage.host(), "10.78.0.1:7000"));
             let sender = socket(&stage.guest(0), "10.78.0.10:7000");
+            if let Some(receiver) = &receiver {
+                until_known(&sender, receiver);
+            }
             let begin = Instant::now();
             // Beyond its end and its queue some may wait for tokens for a second.
             while begin.elapsed() < Duration::from_millis(500) {
@@ -137,6 +148,7 @@ fn tagged() {
         assert_eq!(status(&network, "v0").limit, giusto_network::Limit::Sort);
         let receiver = socket(&stage.host(), "10.78.0.1:7000");
         let sender = socket(&stage.guest(0), "10.78.0.10:7000");
+        until_known(&sender, &receiver);
         for _ in 0..50 {
             sender.send_to(&[7], "10.78.0.1:7000").unwrap();
             std::thread::sleep(Duration::from_millis(1));
