@@ -236,7 +236,7 @@ impl Held {
         }
     }
 
-    /// Looks at its packets only; and at an uplink whether it has as many queues as before, as no event tells of that.
+    /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells.
     pub(crate) fn count(&mut self, home: &Namespace) {
         let Some(there) = &self.there else { return };
         if self.goal.arrivals.is_some() {

@@ -73,7 +73,7 @@ fn several() {
         stage.within(&stage.guest(0), "ethtool -L eth0 rx 4 tx 4");
         until_threads(&mut network, &[eth0, eth0, v0, v0, v0, v0, v1, v1]);
         // With one queue the bound holds.
-        // No event tells of queues; of a link that goes down and up one does.
+        // Of a link that goes down and up an event tells, of queues not always.
         let change = |many: u32| {
             stage.within(&stage.guest(1), &format!("ethtool -L eth0 rx {many} tx {many}"));
             stage.within(&stage.host(), &format!("ethtool -L v1 rx {many} tx {many}"));
