@@ -290,7 +290,10 @@ fn topic(plan: &TopicPlan) -> String {
 fn network(plan: &NetworkPlan) -> String {
     let uplink = |one: &UplinkPlan| {
         let UplinkPlan { uplink, core, priority } = one;
-        format!("  uplink {} on core {core}: priority {priority}, up to {}\n", uplink.name, uplink.bucket)
+        format!(
+            "  uplink {} on core {core}: priority {priority} for each queue, up to {}\n",
+            uplink.name, uplink.bucket
+        )
     };
     let lines: String = plan.uplinks.iter().map(uplink).chain(plan.vifs.iter().map(vif)).collect();
     let (cores, s) = (giusto_planner::cores(&plan.cores), if plan.cores.len() > 1 { "s" } else { "" });

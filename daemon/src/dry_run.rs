@@ -93,8 +93,8 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         let name = &uplink.uplink.name;
         lines.push(format!("write 1 to /sys/class/net/{name}/threaded, and 0 to its queues' rps_cpus"));
         lines.push(
-            "write 1 to its napi_defer_hard_irqs and 100000 to its gro_flush_timeout; of a veth pair, ethtool -K tx off at its \
-             other end"
+            "write 1 to its napi_defer_hard_irqs and 100000 to its gro_flush_timeout; ethtool -K rxvlan off; of a veth pair, \
+             ethtool -K tx off txvlan off at its other end"
                 .into(),
         );
         lines.push(format!(
@@ -108,7 +108,8 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         let name = &vif.name;
         if let Some([sent, received]) = &vif.buckets() {
             lines.push(format!(
-                "tc qdisc add dev {name} clsact, with the BPF program giusto_to, and giusto_from on a tap; of a veth pair \
+                "put the BPF program giusto_to on {name} (a tcx link; before Linux 6.6, or of more than 16, tc qdisc add dev {name} clsact with a \
+                 filter), and giusto_from on a tap; of a veth pair \
                  giusto_sent at its other end, and giusto_arrived for what bypasses that: drop or delay beyond {sent} of what it \
                  sends, and beyond {received} of what is sent to it, counted in {}s",
                 network.count

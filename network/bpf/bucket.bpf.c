@@ -15,7 +15,7 @@
  * The algorithm is policy/bucket.h. A new rate and burst come into force with the next packet.
  *
  * The programs are loaded once for many interfaces, as the kernel takes tens of ms to verify each. Which interface a
- * packet is of is what its filter has as `classid`: 1 and on.
+ * packet is of is what its filter has as `classid`, or the entry of its link writes there (src/tcx.rs): 1 and on.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -132,6 +132,14 @@ struct {
 	__type(key, gi_u32);
 	__type(value, struct flow);
 } flows SEC(".maps");
+
+/* Where entries of links go on, in the order of `Direction` of src/tc.rs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 4);
+	__type(key, gi_u32);
+	__type(value, gi_u32);
+} programs SEC(".maps");
 
 /* Its place in the maps; beyond them for a packet whose filter has no classid. */
 static __always_inline gi_u32 place(struct __sk_buff *packet, gi_u32 direction)

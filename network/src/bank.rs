@@ -3,7 +3,7 @@
 
 use crate::tc::Direction;
 use crate::Error;
-use aya::maps::{Array, Map, MapData, MapError};
+use aya::maps::{Array, Map, MapData, MapError, ProgramArray};
 use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
@@ -54,6 +54,9 @@ pub(crate) struct Banks(Mutex<Option<Arc<Bank>>>);
 struct Bank {
     ebpf: Mutex<Ebpf>,
     goals: Mutex<Array<MapData, Goal>>,
+    /// Where entries of links go on.
+    programs: Mutex<ProgramArray<MapData>>,
+    next: RawFd,
     counts: Counts,
     places: u32,
     taken: AtomicU32,
@@ -101,9 +104,13 @@ impl Bank {
         };
         let named = |name: &str| MapError::InvalidName { name: name.into() };
         let goals = Array::try_from(ebpf.take_map("goal").ok_or_else(|| named("goal"))?)?;
+        let Some(Map::ProgramArray(programs)) = ebpf.take_map("programs") else { Err(named("programs"))? };
+        let next = programs.fd().as_fd().as_raw_fd();
+        let programs = ProgramArray::try_from(Map::ProgramArray(programs))?;
         let Some(Map::Array(counts)) = ebpf.map("counts") else { Err(named("counts"))? };
         let counts = Counts::of(counts, places).map_err(MapError::IoError)?;
-        Ok(Bank { ebpf: Mutex::new(ebpf), goals: Mutex::new(goals), counts, places, taken: AtomicU32::new(0) })
+        let (ebpf, goals, programs) = (Mutex::new(ebpf), Mutex::new(goals), Mutex::new(programs));
+        Ok(Bank { ebpf, goals, programs, next, counts, places, taken: AtomicU32::new(0) })
     }
 
     fn take(bank: &Arc<Bank>) -> Option<Place> {
@@ -113,7 +120,7 @@ impl Bank {
 }
 
 impl Place {
-    /// What its filters have as `classid`.
+    /// What its filters have as `classid`, and entries write there.
     pub(crate) fn class(&self) -> u32 {
         self.number + 1
     }
@@ -135,10 +142,17 @@ impl Place {
             let program: &mut SchedClassifier = program.try_into()?;
             if program.fd().is_err() {
                 program.load()?;
+                lock(&self.bank.programs).set(direction as u32, program.fd()?, 0)?;
             }
             Ok(Program { fd: program.fd()?.as_fd().as_raw_fd(), id: program.info()?.id() })
         };
         load(&mut lock(&self.bank.ebpf)).map_err(|error| broken("load the packet bucket", error))
+    }
+
+    /// The map by which an entry goes on to the program, which is loaded.
+    pub(crate) fn entry(&self, direction: Direction) -> Result<RawFd, Error> {
+        self.program(direction)?;
+        Ok(self.bank.next)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::bank::{Goal, Place, FROM, TO};
 use crate::namespace::Namespace;
 use crate::tc::{self, Direction, Filter, Root};
+use crate::tcx::{self, Attached};
 use crate::{Error, Link, Recorder, Undo};
 use giusto_model::{Bucket, PacketBucket, PacketUnit};
 use serde::{Deserialize, Serialize};
@@ -36,9 +37,11 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
-/// A bucket of an interface; the kernel keeps it, also when this has gone, until its filters are removed.
+/// A bucket of an interface. Where its programs are filters the kernel keeps them, also when this has gone, until they are removed.
 pub(crate) struct Packets {
     place: Place,
+    /// Its programs, where they are links.
+    links: Option<Vec<Attached>>,
     /// Of what it sends, and of what is sent to it.
     goals: [Goal; 2],
     /// What becomes of packets that find no token.
@@ -49,11 +52,13 @@ impl Packets {
     /// In a place of its own; nothing is limited yet. Errors: the bucket cannot be counted.
     pub(crate) fn new(
         place: Place,
+        are_links: bool,
         name: &str,
         buckets: &[PacketBucket; 2],
         unit: PacketUnit,
     ) -> Result<Packets, Error> {
-        let mut packets = Packets { place, goals: [Goal::default(); 2], limit: Limit::Drop };
+        let links = are_links.then(Vec::new);
+        let mut packets = Packets { place, links, goals: [Goal::default(); 2], limit: Limit::Drop };
         packets.set(name, buckets, unit)?;
         Ok(packets)
     }
@@ -137,6 +142,9 @@ impl Packets {
             }
             }
         };
+        if let Some(links) = &mut self.links {
+            return directions.iter().try_for_each(|&way| tcx::hold(links, &self.place, (namespace, link), way));
+        }
         let route = &namespace.route;
         if !tc::has_clsact(route, link.index).map_err(failed("list the queueing disciplines of"))? {
             record.intend(&Undo::Clsact(link.clone())).map_err(Error::Journal)?;
@@ -158,6 +166,11 @@ impl Packets {
             tc::add_filter(route, link.index, direction, class, fd).map_err(failed("put the packet bucket on"))?;
         }
         Ok(())
+    }
+
+    /// Programs of others that come before its own.
+    pub(crate) fn behind(&self) -> Vec<String> {
+        self.links.iter().flatten().flat_map(|one| one.before.clone()).collect()
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -1,6 +1,6 @@
 //! One end of an interface: its packets are polled by threads, which get what the plan says.
 
-use crate::features::{is_checksum, is_tso, GRO};
+use crate::features::{is_checksum, is_tag_received, is_tag_sent, is_tso, GRO};
 use crate::namespace::Namespace;
 use crate::threads::polling;
 use crate::{Attributes, Error, Link, Recorder, Thread, Undo};
@@ -14,7 +14,7 @@ pub(crate) struct Needs {
     pub(crate) veth: bool,
     /// Its own packets are to be polled by a thread.
     pub(crate) threaded: bool,
-    /// What it sends has its checksums: XDP at the other end keeps no record of what is still to be done.
+    /// What it sends has its checksums and tags: XDP at the other end keeps no record of what is still to be done.
     pub(crate) whole: bool,
     /// What arrives there is sorted.
     pub(crate) sorts: bool,
@@ -33,7 +33,7 @@ pub(crate) fn settle(
     claimed: &BTreeSet<Thread>,
     record: &mut dyn Recorder,
 ) -> Result<Vec<Thread>, Error> {
-    if needs.veth {
+    if needs.veth || needs.sorts {
         switch_offloads(namespace, link, needs, record)?;
     }
     if !needs.threaded {
@@ -117,9 +117,10 @@ fn switch_offloads(namespace: &Namespace, link: &Link, needs: Needs, record: &mu
     let now = offloads.get(&link.name).map_err(|source| cannot(link, "read the offloads of", source))?;
     let wrong = now.iter().filter_map(|(name, feature)| {
         let goal = match name.as_str() {
-            GRO if needs.threaded => true,
-            name if is_tso(name) => false,
-            name if needs.whole && is_checksum(name) => false,
+            GRO if needs.veth && needs.threaded => true,
+            name if needs.veth && is_tso(name) => false,
+            name if needs.whole && (is_checksum(name) || is_tag_sent(name)) => false,
+            name if needs.sorts && !needs.veth && is_tag_received(name) => false,
             _ => return None,
         };
         (feature.free && (feature.wanted != goal || feature.active != goal)).then(|| (name.clone(), goal))

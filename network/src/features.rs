@@ -28,6 +28,15 @@ pub(crate) fn is_checksum(name: &str) -> bool {
     name.starts_with("tx-checksum")
 }
 
+/// Tags of VLANs by the interface that sends, and by the one that receives: beside the packet, where XDP loses them.
+pub(crate) fn is_tag_sent(name: &str) -> bool {
+    name.starts_with("tx-vlan") && name.ends_with("insert")
+}
+
+pub(crate) fn is_tag_received(name: &str) -> bool {
+    name.starts_with("rx-vlan") && name.ends_with("parse")
+}
+
 /// One offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Feature {

@@ -11,7 +11,7 @@ use crate::proof::Proof;
 use crate::sorter::{For, Sorter};
 use crate::tc::Direction;
 use crate::there::There;
-use crate::{undo, vhost, Attributes, Error, Recorder, Thread, Undo};
+use crate::{tcx, undo, vhost, Attributes, Error, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketBucket, PacketClass, PacketUnit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -144,7 +144,7 @@ impl Held {
                 }
                 none => {
                     let place = around.banks.place(around.expected)?;
-                    none.insert(Packets::new(place, &name, buckets, self.goal.unit)?)
+                    none.insert(Packets::new(place, tcx::fits(around.expected), &name, buckets, self.goal.unit)?)
                 }
             };
             // What it sends is limited at its own end, where that can be reached.
@@ -169,6 +169,8 @@ impl Held {
         there.apart = seen.kind.as_deref() == Some("veth") && found.peer.is_none();
         (there.peer, there.other) = (found.peer, other);
         there.address = found.address;
+        // A virtual machine has a vhost worker for each of its interfaces: they tell nothing of one of them.
+        there.queues = if matches!(kind, Kind::Vhost) { 1 } else { found.from.len().max(found.to.len()) };
         there.found(found.from, found.to);
         if is_new {
             there.packets = there.cost([seen.received, seen.sent]);
@@ -234,9 +236,13 @@ impl Held {
         }
     }
 
-    /// Looks at its packets only.
+    /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells.
     pub(crate) fn count(&mut self, home: &Namespace) {
         let Some(there) = &self.there else { return };
+        if self.goal.arrivals.is_some() {
+            let queues = home.receive_queues(&there.link);
+            self.stir.waits |= queues.is_ok_and(|queues| queues.len() != there.from.len());
+        }
         if let Ok(Some(packets)) = home.route.packets(there.link.index) {
             self.measure(packets);
         }
@@ -346,6 +352,19 @@ impl Held {
         if let Some(why) = &self.unsorted {
             all.push(format!(
                 "what arrives at {name} is not limited, and a flood from outside would be processed before all others: {why}"
+            ));
+        }
+        let queues = self.there.as_ref().map_or(1, |there| there.queues);
+        if self.goal.promised && queues > 1 {
+            all.push(format!(
+                "{name} has {queues} queues, whose threads may process a packet after later ones, and its bound counts on one: its \
+                 promise is not kept until it has one (ethtool -L {name} rx 1 tx 1, and so at its other end)"
+            ));
+        }
+        for program in self.bucket.iter().flat_map(Packets::behind) {
+            all.push(format!(
+                "program {program} of another owner comes before the bucket of {name}: what that redirects is not limited; \
+                 attach it after giusto's (tcx, BPF_F_AFTER)"
             ));
         }
         if let (false, Proof::NotMoved { why }) = (self.demoted, self.proof()) {

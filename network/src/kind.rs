@@ -7,7 +7,7 @@ use crate::end::{self, Needs};
 use crate::namespace::{Namespace, Neighbours};
 use crate::route::Seen;
 use crate::tc::Direction;
-use crate::{Error, Link, Recorder, Thread, Undo};
+use crate::{below, Error, Link, Recorder, Thread, Undo};
 use std::collections::BTreeSet;
 
 /// What one piece of work goes by.
@@ -22,6 +22,7 @@ pub(crate) struct Around<'a> {
 }
 
 /// What processes an interface's packets.
+#[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// NAPI of hardware, or of a tap that was opened with IFF_NAPI.
     Napi,
@@ -50,17 +51,7 @@ pub(crate) fn kind(home: &Namespace, link: &Link, seen: &Seen, is_vif: bool) -> 
             "a virtual function passes the host by, so there is nothing to give a priority to; name a vif of kind veth or \
              tap",
         ),
-        Some(kind @ ("macvtap" | "macvlan" | "ipvlan" | "ipvtap" | "netkit")) => {
-            unfit(
-                kind,
-                "its packets are processed with those of the interface below it, in no thread of their own; use veth or tap \
-                 on a bridge",
-            )
-        }
-        Some(kind) if is_vif => {
-            unfit(kind, "its packets are processed in no thread of their own; name a vif of kind veth or tap")
-        }
-        Some(kind) => unfit(kind, "it has no packet processing of its own; name the hardware interfaces below it"),
+        Some(kind) => unfit(kind, &below::instead(&home.route, seen, is_vif)?),
     }
 }
 

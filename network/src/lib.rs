@@ -7,6 +7,7 @@
 
 mod address;
 mod bank;
+mod below;
 mod bucket;
 mod end;
 mod events;
@@ -23,6 +24,7 @@ pub mod rebalance;
 mod route;
 mod sorter;
 mod tc;
+mod tcx;
 mod there;
 mod threads;
 mod undo;

@@ -48,6 +48,8 @@ pub(crate) struct Namespace {
     pub(crate) napis: Option<Napis>,
     pub(crate) offloads: Offloads,
     sysfs: OwnedFd,
+    /// To be entered by.
+    file: File,
 }
 
 impl Namespace {
@@ -59,13 +61,24 @@ impl Namespace {
         let napis = Napis::new().map_err(|source| Error::kernel("ask for the kernel's family netdev", source))?;
         let offloads = Offloads::new().map_err(|source| Error::kernel("open a socket for ethtool", source))?;
         let sysfs = sysfs().map_err(|source| Error::kernel("mount sysfs for a network namespace", source))?;
-        Ok(Namespace { cookie, route, napis, offloads, sysfs })
+        let file = File::open("/proc/thread-self/ns/net");
+        let file = file.map_err(|source| Error::kernel("open a network namespace", source))?;
+        Ok(Namespace { cookie, route, napis, offloads, sysfs, file })
     }
 
     fn of(file: &File) -> Result<Namespace, Error> {
         elsewhere(|| {
             enter(file)?;
             Namespace::here()
+        })
+    }
+
+    /// Does it in a thread that is there.
+    pub(crate) fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let file = &self.file;
+        elsewhere(|| {
+            enter(file)?;
+            Ok(work())
         })
     }
 

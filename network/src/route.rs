@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{InfoData, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
@@ -38,6 +38,8 @@ pub(crate) struct Seen {
     pub(crate) up: bool,
     /// The interface that it hangs on, and the id of its namespace where that is another one.
     pub(crate) link: Option<(u32, Option<i32>)>,
+    /// The bridge or bond that it is a port of.
+    pub(crate) port_of: Option<u32>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     /// That of its card.
@@ -146,14 +148,26 @@ impl Asking {
     }
 
     fn link(&self, message: LinkMessage) -> io::Result<Option<Seen>> {
-        match self.ask(Message::GetLink(message), 0) {
-            Ok(answers) => Ok(answers.into_iter().find_map(|answer| match answer {
-                Message::NewLink(link) => Some(seen(link)),
-                _ => None,
-            })),
+        match self.links(message, 0) {
+            Ok(links) => Ok(links.into_iter().next()),
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// All interfaces.
+    pub(crate) fn all(&self) -> io::Result<Vec<Seen>> {
+        self.links(LinkMessage::default(), NLM_F_DUMP)
+    }
+
+    fn links(&self, message: LinkMessage, flags: u16) -> io::Result<Vec<Seen>> {
+        let answers = self.ask(Message::GetLink(message), flags)?.into_iter();
+        Ok(answers
+            .filter_map(|answer| match answer {
+                Message::NewLink(link) => Some(seen(link)),
+                _ => None,
+            })
+            .collect())
     }
 
     /// Packets that the interface of this number has received and sent; `None`: there is none. It costs a tenth of describing it.
@@ -238,11 +252,21 @@ fn seen(message: LinkMessage) -> Seen {
             LinkAttribute::Link(index) => link = Some(index),
             LinkAttribute::LinkNetNsId(id) => namespace = Some(id),
             LinkAttribute::Stats64(stats) => (seen.received, seen.sent) = (stats.rx_packets, stats.tx_packets),
+            LinkAttribute::Controller(index) => seen.port_of = Some(index),
             LinkAttribute::LinkInfo(infos) => {
-                seen.kind = infos.into_iter().find_map(|info| match info {
-                    LinkInfo::Kind(kind) => Some(kind.to_string()),
-                    _ => None,
-                });
+                for info in infos {
+                    match info {
+                        LinkInfo::Kind(kind) => seen.kind = Some(kind.to_string()),
+                        // A tunnel has none of the others' attribute.
+                        LinkInfo::Data(InfoData::Vxlan(parts)) => {
+                            link = parts.iter().find_map(|part| match part {
+                                InfoVxlan::Link(index) => Some(*index),
+                                _ => None,
+                            })
+                        }
+                        _ => {}
+                    }
+                }
             }
             _ => {}
         }

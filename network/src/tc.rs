@@ -19,7 +19,7 @@ const FQ: TcHandle = TcHandle { major: 0x6769, minor: 0 };
 const CLSACT: &str = "clsact";
 const ALL_PROTOCOLS: u16 = 0x0003; // ETH_P_ALL
 
-/// Which packets, as the host sees them.
+/// Which packets, as the host sees them. The order is that of the programs in bpf/bucket.bpf.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {

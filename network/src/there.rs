@@ -20,6 +20,8 @@ pub(crate) struct There {
     /// Threads that process what it sends, and what it receives.
     pub(crate) from: Vec<Thread>,
     pub(crate) to: Vec<Thread>,
+    /// Queues of the end that has most; each has a thread.
+    pub(crate) queues: usize,
     pub(crate) meters: [Meter; 2],
     /// What its threads had of the processor in all when packets had passed last, in ns; and how many had been received and sent.
     pub(crate) ran: u64,
@@ -43,6 +45,7 @@ impl There {
             address: None,
             from: vec![],
             to: vec![],
+            queues: 1,
             meters: [Meter::default(), Meter::default()],
             ran: 0,
             passed: None,

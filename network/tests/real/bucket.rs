@@ -54,6 +54,7 @@ fn bucket() {
         std::thread::sleep(Duration::from_millis(20));
         let wide = (0..4).any(|_| stage.send(0, 1, 1000, Duration::from_millis(100)) >= 950);
         assert!(wide, "a wide bucket lets hardly anything through");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -80,6 +81,7 @@ fn waiting() {
         assert!(f64::from(arrived) <= most && arrived < 60, "{arrived} {most}");
         assert_eq!(status.dropped, Some(0));
         assert!(status.passed >= Some(60), "{status:?}");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }

@@ -98,6 +98,7 @@ fn beside() {
             if queue == (limit == Limit::Delay) {
                 shared(&stage, limit);
             }
+            drop(network);
             assert_undone(&stage, &record, &before);
         });
     }
@@ -105,15 +106,19 @@ fn beside() {
 
 fn shared(stage: &Stage, limit: Limit) {
     for (way, what) in [((0, 1), "sent"), ((1, 0), "received")] {
-        let (flood, marked, control, _) = pair(stage, way, false);
-        println!("  {limit}, {what}: in the flow of the flood {control} of {marked} arrived, of the flood {flood}");
-        std::thread::sleep(Duration::from_millis(1200));
+        // Whose sender others of this machine hold up is no flood: then once more.
+        let is_flood = (0..5).any(|_| {
+            let (flood, marked, control, _) = pair(stage, way, false);
+            println!("  {limit}, {what}: in the flow of the flood {control} of {marked} arrived, of the flood {flood}");
+            std::thread::sleep(Duration::from_millis(1200));
+            control * 2 < marked
+        });
+        assert!(is_flood, "the control was no flood");
         let (flood, sent, arrived, length) = pair(stage, way, true);
         let most = BURST + RATE * (length + 0.025);
         println!(
             "  {limit}, {what}: in a flow of its own {arrived} of {sent}, of the flood {flood}; {most:.0} may in all"
         );
-        assert!(control * 2 < marked, "the control was no flood: {control} of {marked}");
         // What is sent to it meets the flood in the ring of its sender, too, before any bucket.
         let least = if what == "sent" { 18 } else { 10 };
         assert!(arrived * 20 >= sent * least, "{what}: {arrived} of {sent}");
@@ -149,6 +154,7 @@ fn directions() {
         let most = 400.0 + BURST + 100.0 * length;
         assert!(now.passed.unwrap() as f64 <= most + 10.0 && now.dropped.unwrap() > 100, "{now:?} {most}");
         assert_eq!(network.check(&mut record), Vec::<String>::new());
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }
@@ -253,6 +259,7 @@ fn bits() {
         let most = BURST + RATE * (length + ahead);
         println!("  of 64 bytes {small} passed, at most {most:.0} may");
         assert!(small <= most + 1.0 && small >= 1.5 * large, "{small} {most}");
+        drop(network);
         assert_undone(&stage, &record, &before);
     });
 }

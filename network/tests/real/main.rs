@@ -9,7 +9,10 @@ mod attacks;
 mod bucket;
 mod deaths;
 mod fair;
+mod kinds;
+mod owners;
 mod parts;
+mod queues;
 mod quiet;
 mod refusals;
 mod scale;
@@ -30,7 +33,10 @@ fn all() -> Vec<Part> {
         bucket::ALL,
         fair::ALL,
         attacks::ALL,
+        owners::ALL,
         uplinks::ALL,
+        kinds::ALL,
+        queues::ALL,
         quiet::ALL,
         scale::ALL,
         refusals::ALL,

@@ -49,11 +49,14 @@ fn absent() {
     stage.inside(&stage.host(), || {
         for (name, says) in [
             ("vnet99", "interface vnet99 is not there"),
-            ("br0", "name a vif of kind veth or tap"),
-            ("m0", "use veth or tap on a bridge"),
+            (
+                "br0",
+                "'br0' is bridge: what arrives there is processed by the threads of 'v0' and 'v1': name these instead",
+            ),
+            ("m0", "by the threads of 'v0' and 'v1': name these instead"),
             (
                 "x0",
-                "'x0' is vxlan: its packets are processed in no thread of their own; name a vif of kind veth or tap",
+                "'x0' is vxlan: what arrives there is processed by the threads of 'v0' and 'v1': name these instead",
             ),
         ] {
             let mut record = Vec::new();
@@ -74,6 +77,7 @@ fn absent() {
                 stage.ip("link set vnet99 name v1");
                 stage.ip("link set v1 up");
             }
+            drop(network);
             assert_undone(&stage, &record, &before);
         }
     });

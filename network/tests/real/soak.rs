@@ -71,12 +71,20 @@ fn keeper(stage: &Stage, folder: &Path) -> Child {
     child
 }
 
+/// The seeds that are always played, beside a random one.
+const SAMPLE: [u64; 3] = [1, 2, 3];
+
 /// `GIUSTO_PLAYS=N`: so many plays, each of the next seed, with each kind of event once.
 fn random() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("GIUSTO_SEED").unwrap_or_else(rand::random);
+    let chosen = number("GIUSTO_SEED");
+    let seed = chosen.unwrap_or_else(rand::random);
     let plays = number("GIUSTO_PLAYS");
     let is_soak = std::env::var_os("GIUSTO_SOAK").is_some() && plays.is_none();
+    if chosen.is_none() && plays.is_none() && !is_soak {
+        SAMPLE.iter().for_each(|&seed| one(seed, EVENTS.len()));
+        println!("real: {} plays of {} events, seeds {SAMPLE:?}", SAMPLE.len(), EVENTS.len());
+    }
     for play in 0..plays.unwrap_or(1) {
         let seed = seed.wrapping_add(play);
         println!("  GIUSTO_SEED={seed}");

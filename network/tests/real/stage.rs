@@ -1,5 +1,6 @@
 //! Network namespaces with a host, its bridge and guests; and what must come back, read with other programs than the room's own code.
 
+use aya::programs::{SchedClassifier, TcAttachType};
 use giusto_model::{
     Bucket, Duration as Span, NetworkPlan, PacketClass, PacketUnit, Percentile, Uplink, UplinkPlan, VifPlan, Within,
 };
@@ -186,10 +187,33 @@ impl Stage {
         for namespace in (0..self.guests).map(|guest| self.guest(guest)).chain([self.host()]) {
             let text = run(&["ip", "netns", "exec", &namespace, "sh", "-c", LOOK]);
             facts.extend(text.lines().map(|line| format!("{namespace}: {line}")));
+            let devices = text.lines().filter_map(|line| Some(line.split_once(" threaded ")?.0));
+            facts.extend(devices.flat_map(|device| {
+                let found = linked(&namespace, device).concat();
+                found.into_iter().map(|name| format!("{namespace}: {device} link {name}")).collect::<Vec<_>>()
+            }));
         }
         facts.extend(threads());
         facts
     }
+}
+
+/// BPF programs that are links at an interface, the first one first, of what it receives and of what it sends; empty where the
+/// kernel has none.
+pub(crate) fn linked(namespace: &str, device: &str) -> [Vec<String>; 2] {
+    let of = |kind| {
+        let found = inside(namespace, || SchedClassifier::query_tcx(device, kind));
+        let found = found.map_or(vec![], |(_, found)| found);
+        found.iter().filter_map(|program| program.name_as_str().map(String::from)).collect()
+    };
+    [TcAttachType::Ingress, TcAttachType::Egress].map(of)
+}
+
+/// Whether a program is there, as a link or as a filter.
+pub(crate) fn is_attached(namespace: &str, device: &str, program: &str) -> bool {
+    let filters = ["ingress", "egress"]
+        .map(|way| run(&["ip", "netns", "exec", namespace, "/usr/sbin/tc", "filter", "show", "dev", device, way]));
+    filters.concat().contains(program) || linked(namespace, device).concat().iter().any(|name| name == program)
 }
 
 /// Every thread that polls an interface of a test: name, policy, priority, cores.
