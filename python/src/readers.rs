@@ -13,11 +13,13 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn named(path: &Path, error: &dyn std::fmt::Display) -> PyErr {
+/// What is wrong with a file.
+pub(crate) fn named(path: &Path, error: &dyn std::fmt::Display) -> PyErr {
     input(format!("{}: {error}", path.display()))
 }
 
-fn open(path: &Path) -> PyResult<BufReader<File>> {
+/// To be read.
+pub(crate) fn open(path: &Path) -> PyResult<BufReader<File>> {
     File::open(path).map(BufReader::new).map_err(|error| named(path, &error))
 }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 
 fn sample(times: &Whole) -> PyResult<Sample> {
-    Sample::from_responses(times.times()).map_err(input)
+    Sample::from_responses(times.times()?).map_err(input)
 }
 
 /// In ns.
