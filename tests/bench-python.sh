@@ -7,8 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh
 target=${CARGO_TARGET_DIR:-target} venv=${CARGO_TARGET_DIR:-target}/python/bench
-build=(setuptools==75.8.0 wheel==0.45.1)
-pins=(simso==0.8.5 SimPy==2.3.1 numpy==1.26.4)
+. tests/simso-pins.sh
 if [ "$(cat "$venv/pins" 2>/dev/null)" != "${build[*]} ${pins[*]} ${GIUSTO_PYCPA:-}" ]; then
 	rm -rf "$venv"
 	if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "${build[@]}" &&

@@ -144,9 +144,9 @@ class Pool:
 class Scheduler:
     """A scheduler of your own: override what differs, and give it to :meth:`giusto.System.simulate`.
 
-    Servers are numbered in the order of the system, cores from 0, times are whole ns. At one instant: ``charge`` for each core,
-    then ``ready``, then ``decide``, then ``running`` for each core. This one runs the ready server of the lowest number on the
-    first core.
+    Servers, and each virtual CPU of one by itself, are numbered in the order of the system, cores from 0; times are whole ns.
+    At one instant: ``charge`` for each core, then ``ready``, then ``decide``, then ``running`` for each core, which names no
+    server on two. This one runs the ready server of the lowest number on the first core.
     """
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ mod recorder;
 mod run;
 mod simulate;
 mod system;
+mod value;
 mod verify;
 mod words;
 
@@ -37,6 +38,8 @@ mod _giusto {
     use crate::simulate::simulate_plan;
     #[pymodule_export]
     use crate::system::SystemData;
+    #[pymodule_export]
+    use crate::value::{rate, task, time};
     #[pymodule_export]
     use crate::verify::{check_plan, compare_two, kept, kolmogorov_smirnov, wasserstein};
 

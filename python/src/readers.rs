@@ -2,7 +2,8 @@
 
 use crate::columns::{Job, JobRecords};
 use crate::error::{input, site as site_error};
-use giusto_model::{Duration, Interface, JobRecord, Task};
+use crate::value::{fields, Fields};
+use giusto_model::{Duration, Interface, JobRecord};
 use giusto_site::carts::{self, Component, Period, Scheduler, Unit};
 use giusto_traces::Select;
 use pyo3::prelude::*;
@@ -21,13 +22,6 @@ pub(crate) fn named(path: &Path, error: &dyn std::fmt::Display) -> PyErr {
 /// To be read.
 pub(crate) fn open(path: &Path) -> PyResult<BufReader<File>> {
     File::open(path).map(BufReader::new).map_err(|error| named(path, &error))
-}
-
-/// wcet, period, deadline, offset and copies in ns.
-type Fields = (u64, u64, u64, Option<u64>, u32);
-
-fn fields(task: &Task) -> Fields {
-    (task.wcet.ns(), task.period.ns(), task.deadline.ns(), None, task.copies)
 }
 
 fn component<'py>(py: Python<'py>, of: &Component) -> PyResult<Bound<'py, PyDict>> {

@@ -101,8 +101,8 @@ def each(
 
     ``zipped``: the first values together, the second together, and so on, instead of all combinations. ``threads``: 0 for all
     processors. ``progress``: ``True`` for a bar (of tqdm, if it is there), or a function of how many are done and how many there
-    are. What has no answer is ``None`` in the result, and in its ``errors``; with ``strict`` the first such exception is
-    raised.
+    are. What makes no sense raises at once; what has no answer is ``None`` in the result, and its exception in ``errors``; with
+    ``strict`` the first such exception is raised.
 
     >>> import giusto.analyze as analyze
     >>> found = each(analyze.interface, {"period": ["3ms", "4ms"], "scheduler": ["rm", "edf"]}, tasks=["2ms/7ms", "1ms/8ms"])
@@ -114,12 +114,15 @@ def each(
         raise InputError("values that are zipped must be as many of each name")
     combined = zip(*axes.values()) if zipped else itertools.product(*axes.values())
     waiting: List[Tuple[Any, Type[Answer]]] = []
-    outer = collected.set(waiting)
+    token = collected.set(waiting)
     try:
         for values in combined:
+            asked = len(waiting)
             calculator(**fixed, **dict(zip(axes, values)))
+            if len(waiting) != asked + 1:
+                raise InputError("expected a calculator of giusto.analyze, which asks one question")
     finally:
-        collected.reset(outer)
+        collected.reset(token)
     bar = _Bar(progress, len(waiting))
     try:
         texts = answers([question for question, _ in waiting], threads, bar.call)

@@ -91,14 +91,6 @@ class Map(Answer):
     cells: List[Cell]
 
 
-def _requests(service: Any, measured_ns: Any, batch: Any) -> Tuple[Any, Any, Any]:
-    return (None if service is None else _one_or_more(service)), measured_ns, _one_or_more(batch)
-
-
-def _one_or_more(given: Any) -> List[Any]:
-    return list(given) if isinstance(given, list) else [given]
-
-
 def response(
     rate: str,
     service: Union[Weighted, List[Weighted], None] = None,
@@ -127,8 +119,8 @@ def response(
     >>> found.percentiles[0].ns // 1_000_000
     1039
     """
-    times, measured, sizes = _requests(service, measured_ns, batch)
-    question = Question.response(rate, times, measured, sizes, server, budget, period, some(at), some(percentile), slots, most)
+    times = None if service is None else some(service)
+    question = Question.response(rate, times, measured_ns, some(batch), server, budget, period, some(at), some(percentile), slots, most)
     return ask(question, Response)
 
 
@@ -153,8 +145,8 @@ def slo(
     >>> slo("40/s", "5ms", objective="p90=30ms", period="10ms").choices[0].budget_ns
     3751000
     """
-    times, measured, sizes = _requests(service, measured_ns, batch)
-    question = Question.slo(rate, times, measured, sizes, server, some(objective), some(period), quantum)
+    times = None if service is None else some(service)
+    question = Question.slo(rate, times, measured_ns, some(batch), server, some(objective), some(period), quantum)
     return ask(question, Slo)
 
 
@@ -179,6 +171,6 @@ def map(
     >>> len(found.cells)
     9
     """
-    times, measured, sizes = _requests(service, measured_ns, batch)
-    question = Question.map(rate, times, measured, sizes, server, some(percentile), bandwidth, period, steps)
+    times = None if service is None else some(service)
+    question = Question.map(rate, times, measured_ns, some(batch), server, some(percentile), bandwidth, period, steps)
     return ask(question, Map)
