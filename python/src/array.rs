@@ -24,7 +24,9 @@ impl Whole {
     pub(crate) fn times(&self) -> PyResult<Vec<Option<u64>>> {
         let time = |ns: &i64| match *ns {
             NEVER => Ok(None),
-            ns => u64::try_from(ns).map(Some).map_err(|_| input(format!("expected times in ns, -1 for none, not {ns}"))),
+            ns => {
+                u64::try_from(ns).map(Some).map_err(|_| input(format!("expected times in ns, -1 for none, not {ns}")))
+            }
         };
         self.0.iter().map(time).collect()
     }

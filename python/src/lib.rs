@@ -41,7 +41,7 @@ mod _giusto {
     #[pymodule_export]
     use crate::value::{rate, task, time};
     #[pymodule_export]
-    use crate::verify::{check_plan, compare_two, kept, kolmogorov_smirnov, wasserstein};
+    use crate::verify::{check_plan, compare_two, judge_claims, kept, kolmogorov_smirnov, wasserstein};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // as modules of Python name it

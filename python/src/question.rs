@@ -357,7 +357,7 @@ impl Question {
         }
         let (stages, also) = (stages.values(), also.values());
         if !also.is_empty() && !matches!(comes, Comes::Poisson(_)) {
-            return Err(input("other messages at a stage go with a rate alone: a bound for every message does not count them"));
+            return Err(input("other messages at a stage go with a rate alone, without a burst"));
         }
         if stages.is_empty() {
             return Err(input("expected one stage at least, such as '2ms/4ms:1ms'"));

@@ -1,8 +1,10 @@
 """Files of other tools, and statistics on what they hold."""
 
+import json
+
 import numpy
 import pytest
-from conftest import run
+from conftest import ROOT, run
 
 import giusto
 from giusto import readers, verify
@@ -121,6 +123,18 @@ def test_distances_are_those_of_numpy():
     for bad in (["soon"], [-2], numpy.array([1, -5])):
         with pytest.raises(giusto.InputError):
             verify.wasserstein(bad, [1])
+
+
+def test_claims_of_a_study_are_judged_as_the_command_line_does(tmp_path):
+    code, out, err = run("study", "run", "mdds1-select", "--quick", "--json", "--out", tmp_path)
+    assert out, (code, err)
+    study = ROOT / "studies/mdds1-select/study.toml"
+    found = verify.claims(study, tmp_path / "mdds1-select")
+    assert [claim.to_dict() for claim in found] == json.loads(out)["claims"]
+    assert {claim.says for claim in found if not claim} == {claim.says for claim in found if claim.differs}
+    table = "set,bandwidth,period_ms\n0,0.7,4\n"
+    with pytest.raises(giusto.InputError, match="map"):
+        verify.claims(study, {"least": table})
 
 
 def test_a_plan_is_checked():
