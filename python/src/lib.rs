@@ -33,7 +33,7 @@ mod _giusto {
     #[pymodule_export]
     use crate::question::Question;
     #[pymodule_export]
-    use crate::readers::{read_carts, read_rtapp_config, read_rtapp_log, read_sched, write_carts};
+    use crate::readers::{job_records, read_carts, read_rtapp_config, read_rtapp_log, read_sched, write_carts};
     #[pymodule_export]
     use crate::simulate::simulate_plan;
     #[pymodule_export]

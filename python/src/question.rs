@@ -46,8 +46,8 @@ fn text(answer: Result<impl Serialize, Error>) -> Result<String, Error> {
 }
 
 impl Asked {
-    /// The answer as JSON.
-    pub(crate) fn answer(&self) -> Result<String, Error> {
+    /// The answer as JSON; `done` is called for each part of it.
+    pub(crate) fn answer(&self, done: &(dyn Fn() + Sync)) -> Result<String, Error> {
         match self {
             Asked::Interface(question) => text(question.answer()),
             Asked::Given(question) => text(question.answer()),
@@ -58,7 +58,7 @@ impl Asked {
             Asked::Criticality(question) => text(question.answer()),
             Asked::Response(question) => text(question.answer()),
             Asked::Slo(question) => text(question.answer()),
-            Asked::Map(question) => text(question.answer(&question.axes(), &|| ())),
+            Asked::Map(question) => text(question.answer(&question.axes(), done)),
             Asked::Path(question) => text(question.answer()),
             Asked::Bucket(question) => text(question.answer()),
             Asked::Trace(question) => text(question.answer()),
@@ -118,6 +118,18 @@ fn counted(what: &str, number: Option<u32>) -> PyResult<Option<u32>> {
 /// Each makes a question; what its values mean is in `giusto.analyze`.
 #[pymethods]
 impl Question {
+    /// Of how many parts the answer is: the cells of a map.
+    #[getter]
+    fn parts(&self) -> usize {
+        match &*self.0 {
+            Asked::Map(question) => {
+                let axes = question.axes();
+                axes.bandwidths.len() * axes.periods.len()
+            }
+            _ => 1,
+        }
+    }
+
     #[staticmethod]
     #[pyo3(signature = (tasks, scheduler, supply, quantum, period, deadline, preemption, latency, sensitivity, most))]
     #[allow(clippy::too_many_arguments)] // a question has so many values

@@ -49,6 +49,12 @@ def test_distributions(tmp_path):
     assert line.get_xdata()[-1] == pytest.approx(run.percentile(100) / 1e6) and line.get_ydata()[-1] == 1
 
 
+def test_a_map_tells_how_far_it_is():
+    seen = []
+    analyze.map("40/s", "5ms", steps=4, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (16, 16) and seen == sorted(seen)
+
+
 def test_maps_and_sweeps(tmp_path):
     drawn(plot.heatmap(analyze.map("40/s", "5ms", steps=4)), tmp_path / "map.png")
     found = analyze.each(

@@ -11,12 +11,11 @@ from .._answer import Answer
 from .._errors import Error, InputError
 from .._giusto import answers
 from ._ask import collected
+from ._progress import Bar, Progress
 
 if TYPE_CHECKING:
     import numpy
     import pandas
-
-Progress = Union[bool, Callable[[int, int], None]]
 
 
 class Sweep(Sequence[Optional[Answer]]):
@@ -123,11 +122,8 @@ def each(
                 raise InputError("expected a calculator of giusto.analyze, which asks one question")
     finally:
         collected.reset(token)
-    bar = _Bar(progress, len(waiting))
-    try:
+    with Bar(progress, len(waiting)) as bar:
         texts = answers([question for question, _ in waiting], threads, bar.call)
-    finally:
-        bar.close()
     found: List[Optional[Answer]] = []
     errors: Dict[int, Error] = {}
     for place, (text, (_, of)) in enumerate(zip(texts, waiting)):
@@ -139,27 +135,3 @@ def each(
         else:
             found.append(of(json.loads(cast(str, text))))
     return Sweep(axes, zipped, found, errors)
-
-
-class _Bar:
-    """How far it is, told to who wants to know."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self.call: Optional[Callable[[int], None]] = None
-        self._bar: Any = None
-        if callable(progress):
-            self.call = lambda done: progress(done, total)
-        elif progress:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                return
-            self._bar = tqdm(total=total)
-            self.call = self._tell
-
-    def _tell(self, done: int) -> None:
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -9,6 +9,7 @@ from .._answer import Answer
 from .._giusto import Question
 from .._words import Percentile, Time, some
 from ._ask import ask
+from ._progress import Progress
 
 Weighted = Union[Time, Tuple[Any, Any]]
 """A service time, or a pair of it and its share of all requests; a text may be ``"40ms:75%"``."""
@@ -161,11 +162,13 @@ def map(
     batch: Any = 1,
     server: str = "deferrable",
     measured_ns: Optional[List[int]] = None,
+    progress: Progress = False,
 ) -> Map:
     """Percentiles over ``steps`` bandwidths and as many server periods, on all processors [LiH21, Figures 4.10 to 4.13].
 
     ``bandwidth`` and ``period`` are ranges; when not given, from a little more than the load to the whole core, and from half the
-    mean service time to 16 times it.
+    mean service time to 16 times it. ``progress``: ``True`` for a bar (of tqdm, if it is there), or a function of how many cells
+    are done and how many there are.
 
     >>> found = map("40/s", "5ms", steps=3)
     >>> len(found.cells)
@@ -173,4 +176,4 @@ def map(
     """
     times = None if service is None else some(service)
     question = Question.map(rate, times, measured_ns, some(batch), server, some(percentile), bandwidth, period, steps)
-    return ask(question, Map)
+    return ask(question, Map, progress)
