@@ -29,6 +29,12 @@ class Element:
                 else:
                     yield from element.all(*tags[1:])
 
+    def one(self, tag: str) -> Element:
+        """The first of that name within it, which has to be there."""
+        for element in self.all(tag):
+            return element
+        raise self.bad(f"{self.tag!r} has no {tag!r}")
+
     def bad(self, why: str) -> InputError:
         """What is wrong with it, with its line."""
         return InputError(f"{self.file}:{self.line}: {why}", file=self.file, line=self.line)

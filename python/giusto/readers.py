@@ -1,4 +1,4 @@
-"""Files of other tools: CARTS, SimSo, rt-app, perf and ftrace. Writers where a format has one.
+"""Files of other tools: CARTS, SimSo, SMFF, CARET, tracetools, rt-app, perf and ftrace. Writers where a format has one.
 
 What a file lacks or says wrong raises :class:`giusto.InputError` with its name, and line and column where they are known.
 """
@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 from . import _giusto, _xml, analyze
 from ._errors import InputError
 from ._jobs import Jobs
+from ._ros import Caret, caret, tracetools
+from ._smff import Smff, SmffTask, smff
 from ._words import Task
 
 if TYPE_CHECKING:
@@ -19,7 +21,23 @@ if TYPE_CHECKING:
 
     from ._system import System
 
-__all__ = ["Component", "SimSo", "carts", "rtapp_log", "rtapp_tasks", "sched", "simso", "write_carts", "write_simso"]
+__all__ = [
+    "Caret",
+    "Component",
+    "SimSo",
+    "Smff",
+    "SmffTask",
+    "caret",
+    "carts",
+    "rtapp_log",
+    "rtapp_tasks",
+    "sched",
+    "simso",
+    "smff",
+    "tracetools",
+    "write_carts",
+    "write_simso",
+]
 
 PathLike = Union[str, "os.PathLike[str]"]
 
