@@ -33,10 +33,10 @@ class Smff(NamedTuple):
 
     def sources(self, name: str) -> List[str]:
         """The tasks with periods that set off a task, itself or before it."""
-        task = self.tasks[name]
-        if task.period_ns is not None:
-            return [name]
-        return [source for before in task.after for source in self.sources(before)]
+        reached = [name]
+        for each in reached:
+            reached.extend(before for before in self.tasks[each].after if before not in reached)
+        return [each for each in reached if self.tasks[each].period_ns is not None]
 
     def on(self, resource: str) -> List[Task]:
         """The tasks of a resource, the highest priority first, each with the periods of its sources (without jitter), as

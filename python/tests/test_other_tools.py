@@ -49,12 +49,12 @@ def test_a_system_of_smff(tmp_path):
     assert found.on("CPU") == [giusto.Task(10_000, 760_000), giusto.Task(40_000, 760_000)]
     assert giusto.analyze.interface(found.on("CPU"), "rm").bandwidth < 1
     for old, new, line, word in [
-        ('wcet="40"', 'wcet="many"', 11, "wcet"),
-        ('activationPeriod="760"', 'activationPeriod="-1"', 12, "activationPeriod"),
-        ('crid="0"', 'crid="4"', 17, "crid"),
-        ('trgt="1"', 'trgt="9"', 15, "trgt"),
-        ('<mapTask tid="1" rid="0"/>', "", 13, "resource"),
-        ('name="EventActivation"', 'name="Sometimes"', 14, "Sometimes"),
+        ('wcet="40"', 'wcet="many"', 10, "wcet"),
+        ('activationPeriod="760"', 'activationPeriod="-1"', 11, "activationPeriod"),
+        ('crid="0"', 'crid="4"', 16, "crid"),
+        ('trgt="1"', 'trgt="9"', 14, "trgt"),
+        ('<mapTask tid="1" rid="0"/>', "", 12, "resource"),
+        ('name="EventActivation"', 'name="Sometimes"', 13, "Sometimes"),
         ("SystemModel", "Model", 2, "SystemModel"),
     ]:
         told, text = refused(readers.smff, path, SMFF.replace(old, new))
