@@ -25,7 +25,9 @@ class Kind:
     def __init__(self, budget: Time, period: Time, *, priority: int = 0, first: Time = 0) -> None:
         self.budget, self.period, self.deadline = (_giusto.time(time) for time in (budget, period, first))
         if not 0 < self.budget <= self.period:
-            raise InputError(f"a budget of {budget!r} in a period of {period!r}; expected more than 0, and no more than the period")
+            raise InputError(
+                f"a budget of {budget!r} in a period of {period!r}; expected more than 0, and no more than the period"
+            )
         self.priority = priority
 
     def charge(self, ran: int, now: int) -> None:

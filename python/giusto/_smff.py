@@ -78,7 +78,9 @@ def _application(
 
     mapping = application.one("Mapping")
     on = {each.text("tid"): resource("Resource", each, "rid") for each in mapping.all("mapTask")}
-    bus = {each.text("lid"): resource("CommResource", each, "crid") for each in mapping.all("mapLink") if "crid" in each.attributes}
+    bus = {
+        each.text("lid"): resource("CommResource", each, "crid") for each in mapping.all("mapLink") if "crid" in each.attributes
+    }
     names: Dict[str, str] = {}
     for element in application.all("Task"):
         task = _task(element, unit, on)

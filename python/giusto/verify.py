@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Claim", "Judgement", "check", "claims", "compare", "kept", "kolmogorov_smirnov", "wasserstein"]
 
+PathLike = Union[str, "os.PathLike[str]"]
 Times = Union[Jobs, Sequence[int], "numpy.ndarray[Any, Any]"]
 
 
@@ -114,9 +115,7 @@ class Claim(Answer):
         return all(judgement.finding == "holds" for judgement in self.judgements)
 
 
-def claims(
-    study: Union[str, "os.PathLike[str]"], tables: Union[str, "os.PathLike[str]", Mapping[str, str]]
-) -> List[Claim]:
+def claims(study: PathLike, tables: Union[PathLike, Mapping[str, str]]) -> List[Claim]:
     """The claims of a study (``studies/NAME/study.toml``; studies/README.md has its form), judged as ``giusto study run`` does.
 
     ``tables``: the folder that it wrote (``out/NAME``), or the text of each table by its name: comma-separated values.

@@ -34,9 +34,7 @@ def test_operations(seed):
         t = Fraction(half, 2)
         assert (low(t), high(t), both(t)) == (min(a(t), b(t)), max(a(t), b(t)), a(t) + b(t))
         grid = [Fraction(s, 4) for s in range(2 * half + 1)]
-        assert series(t) == min(
-            min([x + b(t - s) for x in ends(a, s)] + [a(s) + x for x in ends(b, t - s)]) for s in grid
-        )
+        assert series(t) == min(min([x + b(t - s) for x in ends(a, s)] + [a(s) + x for x in ends(b, t - s)]) for s in grid)
     if a.rate <= b.rate:
         grid = [Fraction(s, 4) for s in range(160)]
         left = a / b

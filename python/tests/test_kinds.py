@@ -38,7 +38,7 @@ OWN = {"polling": Polling, "deferrable": policy.Kind, "constant_bandwidth": Cons
 def test_servers_in_python_are_those_of_the_core(seed):
     rng = random.Random(seed)
     order, cores = rng.choice(["edf", "fixed-priority"]), rng.choice([1, 1, 2])
-    system, kinds, throttled = giusto.System(order, cores), [], 0
+    system, kinds = giusto.System(order, cores), []
     for priority in range(rng.randint(1, 4)):
         name, period = rng.choice(list(OWN)), rng.randint(4, 20) * 100_000
         budget, first = rng.randint(1, period // 100_000) * 100_000, rng.choice([0, 0, rng.randint(1, period)])

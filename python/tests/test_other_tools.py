@@ -63,7 +63,9 @@ def test_a_system_of_smff(tmp_path):
 
 def test_a_path_of_caret(tmp_path):
     path = tmp_path / "path.csv"
-    columns = ["/a/callback_0/callback_start_timestamp/0", "/topic/rclcpp_publish_timestamp/0", "/b/callback_0/callback_start_timestamp/0"]
+    columns = [
+        f"/{place}_timestamp/0" for place in ("a/callback_0/callback_start", "t/rclcpp_publish", "b/callback_0/callback_start")
+    ]
     table = pandas.DataFrame([[1_000, 1_500, 2_000], [11_000, 11_500, None]], columns=columns)
     table.to_csv(path)
     found = readers.caret(path)

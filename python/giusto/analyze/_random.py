@@ -121,7 +121,9 @@ def response(
     1039
     """
     times = None if service is None else some(service)
-    question = Question.response(rate, times, measured_ns, some(batch), server, budget, period, some(at), some(percentile), slots, most)
+    question = Question.response(
+        rate, times, measured_ns, some(batch), server, budget, period, some(at), some(percentile), slots, most
+    )
     return ask(question, Response)
 
 
