@@ -80,7 +80,7 @@ def _stamp(row: _Row, column: str, is_first: bool) -> int:
 
 
 def tracetools(path: PathLike) -> Dict[int, Jobs]:
-    """The calls of each callback in the table ``callback_instances`` of tracetools_analysis: from the start of each to its end."""
+    """The calls of each callback in the table ``callback_instances`` of tracetools_analysis: each from its start to its end."""
     calls: Dict[int, Tuple[List[int], List[int]]] = {}
     for row in _rows(path):
         for column in ("callback_object", "timestamp", "duration"):
