@@ -19,7 +19,11 @@ fn tell(progress: Option<&Bound<'_, PyAny>>, done: &AtomicUsize) -> PyResult<()>
 pub(crate) fn answer(py: Python<'_>, question: &Question, progress: Option<Bound<'_, PyAny>>) -> PyResult<String> {
     let (asked, done) = (Arc::clone(&question.0), Arc::new(AtomicUsize::new(0)));
     let counts = Arc::clone(&done);
-    let work = move || asked.answer(&|| drop(counts.fetch_add(1, Ordering::Relaxed)));
+    let work = move || {
+        asked.answer(&|| {
+            counts.fetch_add(1, Ordering::Relaxed);
+        })
+    };
     let found = watched(py, &Stop::default(), work, |_| tell(progress.as_ref(), &done))?.map_err(from)?;
     tell(progress.as_ref(), &done)?;
     Ok(found)

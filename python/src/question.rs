@@ -355,18 +355,18 @@ impl Question {
         percentiles: Vec<PercentWord>,
         at: Vec<Span>,
     ) -> PyResult<Question> {
-        let zero = |time: &Option<Span>| time.as_ref().map_or(Duration::ZERO, |it| it.0);
+        if period.is_none() && (jitter.is_some() || distance.is_some()) {
+            return Err(input("a jitter and a distance go with a period"));
+        }
+        let zero = |time: Option<Span>| time.map_or(Duration::ZERO, |it| it.0);
         let comes = match (rate, burst, period) {
             (None, None, Some(period)) => {
-                Comes::Periodic { period: period.0, jitter: zero(&jitter), distance: zero(&distance) }
+                Comes::Periodic { period: period.0, jitter: zero(jitter), distance: zero(distance) }
             }
             (Some(rate), Some(burst), None) if burst > 0 => Comes::Bucket(rate.0, burst),
             (Some(rate), None, None) => Comes::Poisson(rate.0),
             _ => return Err(input("expected a rate, a rate and a burst of 1 or more, or a period")),
         };
-        if period.is_none() && (jitter.is_some() || distance.is_some()) {
-            return Err(input("a jitter and a distance go with a period"));
-        }
         let (stages, also) = (stages.values(), also.values());
         if !also.is_empty() && !matches!(comes, Comes::Poisson(_)) {
             return Err(input("other messages at a stage go with a rate alone, without a burst"));
