@@ -145,6 +145,9 @@ impl Question {
         sensitivity: bool,
         most: Option<Span>,
     ) -> PyResult<Question> {
+        if deadline.is_some() && !preemption.0.is_zero() {
+            return Err(input("a deadline of budgets goes without the cost of a preemption"));
+        }
         Ok(ask(Asked::Interface(interface::Question {
             tasks: tasks.values(),
             scheduler: scheduler.0,
