@@ -23,9 +23,9 @@ def ms(code):
 def main(rounds):
     ms("import giusto")
     more = [ms("import giusto") - ms("pass") for _ in range(rounds)]
-    median = statistics.median(more)
-    load = os.getloadavg()[0]
-    print(f"import giusto: {median:.1f} ms (median of {rounds}, {min(more):.1f} to {max(more):.1f}; gate: <= {GATE}; load {load:.1f})")
+    median, load = statistics.median(more), os.getloadavg()[0]
+    spread = f"{min(more):.1f} to {max(more):.1f}"
+    print(f"import giusto: {median:.1f} ms (median of {rounds}, {spread}; gate: <= {GATE}; load {load:.1f})")
     return int(median > GATE)
 
 
