@@ -133,7 +133,7 @@ def test_claims_of_a_study_are_judged_as_the_command_line_does(tmp_path):
     assert [claim.to_dict() for claim in found] == json.loads(out)["claims"]
     assert {claim.says for claim in found if not claim} == {claim.says for claim in found if claim.differs}
     table = "set,bandwidth,period_ms\n0,0.7,4\n"
-    with pytest.raises(giusto.InputError, match="map"):
+    with pytest.raises(giusto.InputError, match="least"):
         verify.claims(study, {"least": table})
 
 
