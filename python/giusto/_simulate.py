@@ -120,6 +120,8 @@ def simulate(
         planned._data, horizon, seed, seeds, list(compare), execution, transport, record, slices
     )
     rows = [PlayedPath(row) if "path" in row else Played(row) for row in json.loads(text)]
+    if not rows:
+        raise InputError("there is nothing to simulate: no service of this plan has a reservation; promise one as-if-alone")
     if recorded is None:
         return Simulated(rows, None, None)
     name, jobs, schedule = recorded
