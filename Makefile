@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: setup build run path check test bench soak status lint pages install uninstall deb wheels clean
+.PHONY: setup build run path check test bench soak status lint pages install uninstall deb wheels docs clean
 .DEFAULT_GOAL := run
 
 setup:
@@ -68,6 +68,10 @@ deb: setup
 # A wheel of `import giusto` for CPython 3.9 and newer, and a source distribution, in out/wheels; for Linux of Debian 12's age.
 wheels: setup
 	@packaging/wheels.sh
+
+# The documentation as a site that needs no network, links checked, in out/docs.
+docs: setup
+	@packaging/docs.sh
 
 clean:
 	@rm -rf target out

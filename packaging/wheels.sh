@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh
-target=${CARGO_TARGET_DIR:-target}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 venv=$target/python/maturin
 pin=$(grep '^maturin==' python/tests/requirements.txt)
 if [ "$(cat "$venv/pins" 2>/dev/null)" != "$pin" ]; then
@@ -18,7 +18,7 @@ if [ "$(cat "$venv/pins" 2>/dev/null)" != "$pin" ]; then
 fi
 mkdir -p out/wheels
 # One package alone resolves other features than the workspace: in the same folder each would have the other's compiled again.
-export CARGO_TARGET_DIR=$PWD/$target/wheels PATH=$PWD/$venv/bin:$PATH
+export CARGO_TARGET_DIR=$target/wheels PATH=$venv/bin:$PATH
 # The oldest manylinux whose symbols it uses is its tag.
 maturin build --release --locked -m python/Cargo.toml --out out/wheels
 [ "${1:-}" = --no-sdist ] || maturin sdist -m python/Cargo.toml --out out/wheels

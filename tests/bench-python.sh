@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# import giusto beside SimSo and, where it is given, beside pycpa, in one process each, on random sets.
+# How long import giusto takes; beside SimSo and, where it is given, beside pycpa, in one process each, on random sets.
 #   tests/bench-python.sh [ROUNDS] [SECONDS for SimSo to simulate]      (default 5 and 4)
 # pycpa is not on PyPI: GIUSTO_PYCPA says where it is from, as for tests/curves.sh. Gates: 1,000 times SimSo's jobs a second
-# with equal results; 50 times pycpa's speed, no bound above. Exit: 0 all held, 1 not, 3 SimSo cannot be installed.
+# with equal results; an import of at most 50 ms; 50 times pycpa's speed, no bound above. Exit: 0 all held, 1 not, 3 SimSo cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh
 target=${CARGO_TARGET_DIR:-target} venv=${CARGO_TARGET_DIR:-target}/python/bench
-build=(setuptools==75.8.0 wheel==0.45.1)
-pins=(simso==0.8.5 SimPy==2.3.1 numpy==1.26.4)
+. tests/simso-pins.sh
 if [ "$(cat "$venv/pins" 2>/dev/null)" != "${build[*]} ${pins[*]} ${GIUSTO_PYCPA:-}" ]; then
 	rm -rf "$venv"
 	if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "${build[@]}" &&
@@ -28,6 +27,7 @@ rm -rf "$here/giusto"
 cp -r python/giusto "$here/giusto"
 cp "$target/release/lib_giusto.so" "$here/giusto/_giusto.abi3.so"
 code=0
+"$venv/bin/python" python/bench/import_time.py || code=1
 "$venv/bin/python" python/bench/beside_simso.py "${1:-5}" "${2:-4}" || code=1
 "$venv/bin/python" python/bench/beside_pycpa.py || [ $? = 77 ] || code=1
 exit $code

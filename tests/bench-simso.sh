@@ -6,9 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${CARGO_TARGET_DIR:-target}/simso
-# SimSo is of 2016: it and its SimPy come as sources, so what builds them is pinned too.
-build=(setuptools==75.8.0 wheel==0.45.1)
-pins=(simso==0.8.5 SimPy==2.3.1 numpy==1.26.4)
+. tests/simso-pins.sh
 if [ "$(cat "$venv/pins" 2>/dev/null)" != "${build[*]} ${pins[*]}" ]; then
 	rm -rf "$venv"
 	if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "${build[@]}" &&

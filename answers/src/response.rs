@@ -165,7 +165,8 @@ impl Question {
     }
 }
 
-/// The answer of the chain; `None`: it takes longer than `patience`. What still computes then ends with the process.
+/// The answer of the chain; `None`: it takes longer than `patience`. What still computes then goes on until it is done: a
+/// caller that asks many such questions sets their slots.
 fn solved(
     question: &giusto_analysis::response::Question,
     at: &[Duration],

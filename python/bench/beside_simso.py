@@ -3,8 +3,8 @@
 beside_simso.py [ROUNDS] [SECONDS for SimSo to simulate]
 
 Both must finish the same jobs with the same worst and total response time for each task. Gate: 1,000 times SimSo's jobs a
-second, the median over all rounds. Ours keeps every job in an array, as SimSo keeps its own. Needs simso 0.8.5 with SimPy 2.3.1
-(Python 3.9 to 3.12); tests/bench-simso.sh has the pins. Exit: 0 held, 1 not.
+second, the median over all rounds. Ours keeps every job in an array, as SimSo keeps its own. tests/bench-python.sh runs
+it, with what tests/simso-pins.sh pins. Exit: 0 held, 1 not.
 """
 
 import builtins

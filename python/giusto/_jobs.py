@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from ._errors import InputError
 from ._giusto import JobRecords, SliceRecords
 
 if TYPE_CHECKING:
@@ -99,13 +102,16 @@ class Jobs(_Records):
         return array
 
     def percentile(self, p: float) -> int:
-        """The percentile ``p`` (in percent) of response times in ns, by nearest rank: exact."""
+        """The percentile ``p`` (in percent, from 0 to 100) of response times in ns, by nearest rank: exact."""
         import numpy
 
+        if not 0 <= p <= 100:
+            raise InputError(f"expected a percentile from 0 to 100, not {p}")
         times = self.response_ns
         if not len(times):
-            raise ValueError("no job has ended")
-        rank = max(1, int(numpy.ceil(len(times) * p / 100.0)))
+            raise InputError("no job has ended; simulate longer")
+        # As it is written: 1.1 is eleven tenths, not the nearest number of floating point.
+        rank = max(1, math.ceil(len(times) * Fraction(str(p)) / 100))
         return int(numpy.partition(times, rank - 1)[rank - 1])
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict, List, Optional, Union
 
 from . import _giusto
+from ._errors import InputError
 from ._giusto import PlanData
 from ._site import Site
 
@@ -120,7 +121,7 @@ def plan(
     0
     """
     if machine not in ("this", "typical"):
-        raise ValueError(f"{machine!r} is no machine; expected 'this' or 'typical'")
+        raise InputError(f"{machine!r} is no machine; expected 'this' or 'typical'")
     name = os.uname().nodename
     predicts = seed if predict else None
     data = _giusto.plan(site._data, name, host, backend, latency, profiles, current, machine == "typical", predicts)

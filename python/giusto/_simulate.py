@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _giusto
 from ._answer import Answer
+from ._errors import InputError
 from ._jobs import Jobs, Slices
 from ._plan import Plan, plan
 from ._site import Site
@@ -71,7 +72,7 @@ class Simulated:
     def jobs(self) -> Jobs:
         """The jobs of ``recorded`` in its first run."""
         if self._jobs is None:
-            raise ValueError("there are no jobs: no service of the plan has tasks")
+            raise InputError("there are no jobs: no service of the plan has tasks")
         return self._jobs
 
     def __getitem__(self, name: str) -> Union[Played, PlayedPath]:
@@ -119,6 +120,8 @@ def simulate(
         planned._data, horizon, seed, seeds, list(compare), execution, transport, record, slices
     )
     rows = [PlayedPath(row) if "path" in row else Played(row) for row in json.loads(text)]
+    if not rows:
+        raise InputError("there is nothing to simulate: no service of this plan has a reservation; promise one as-if-alone")
     if recorded is None:
         return Simulated(rows, None, None)
     name, jobs, schedule = recorded

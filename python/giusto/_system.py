@@ -28,7 +28,7 @@ class System:
     ``order``: ``"edf"`` or ``"fixed-priority"`` among servers; ``tick``: ends of budgets are enforced at its multiples, as
     SCHED_DEADLINE does; ``switch``: processor time that the incoming server needs, on its budget.
 
-    Ten tasks under EDF on one core, as SimSo plays them:
+    Three tasks under EDF on one core, as SimSo plays them:
 
     >>> system = System()
     >>> system.run(["2ms/7ms+0ms", "1ms/8ms+0ms", "1ms/10ms+0ms"], "edf")

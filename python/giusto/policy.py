@@ -10,7 +10,8 @@ one instant: charge each core, then owe, ready, set and boost, then decide (poli
 >>> pool.decide(0), pool.running() == b
 (Decision(until=1000000, changed=[0]), True)
 
-A :class:`Scheduler` is one of your own, in Python, with the same calls: :meth:`giusto.System.simulate` plays it.
+A :class:`Scheduler` is one of your own, in Python, with the same calls: :meth:`giusto.System.simulate` plays it. A
+:class:`Kind` is a kind of server of your own, of which a :class:`Prototype` makes a scheduler.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from __future__ import annotations
 from typing import Iterator, List, NamedTuple, Optional
 
 from ._giusto import PoolData, kinds
+from ._kinds import Kind, Prototype, Unlimited
 from ._words import Time
 
-__all__ = ["Decision", "KINDS", "Place", "Pool", "Scheduler", "steps"]
+__all__ = ["Decision", "KINDS", "Kind", "Place", "Pool", "Prototype", "Scheduler", "Unlimited", "steps"]
 
 KINDS: List[str] = kinds()
 """The kinds of servers (policy/README.md, "Kinds")."""
@@ -144,9 +146,9 @@ class Pool:
 class Scheduler:
     """A scheduler of your own: override what differs, and give it to :meth:`giusto.System.simulate`.
 
-    Servers are numbered in the order of the system, cores from 0, times are whole ns. At one instant: ``charge`` for each core,
-    then ``ready``, then ``decide``, then ``running`` for each core. This one runs the ready server of the lowest number on the
-    first core.
+    Servers, and each virtual CPU of one by itself, are numbered in the order of the system, cores from 0; times are whole ns.
+    At one instant: ``charge`` for each core, then ``ready``, then ``decide``, then ``running`` for each core, which names no
+    server on two. This one runs the ready server of the lowest number on the first core.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Files of other tools: CARTS, SimSo, rt-app, perf and ftrace. Writers where a format has one.
+"""Files of other tools: CARTS, SimSo, SMFF, CARET, tracetools, rt-app, perf and ftrace. Writers where a format has one.
 
 What a file lacks or says wrong raises :class:`giusto.InputError` with its name, and line and column where they are known.
 """
@@ -6,13 +6,14 @@ What a file lacks or says wrong raises :class:`giusto.InputError` with its name,
 from __future__ import annotations
 
 import os
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple, Union
 from xml.etree import ElementTree
 
-from . import _giusto, analyze
+from . import _giusto, _xml, analyze
 from ._errors import InputError
 from ._jobs import Jobs
+from ._ros import Caret, caret, tracetools
+from ._smff import Smff, SmffTask, smff
 from ._words import Task
 
 if TYPE_CHECKING:
@@ -20,9 +21,28 @@ if TYPE_CHECKING:
 
     from ._system import System
 
-__all__ = ["Component", "SimSo", "carts", "rtapp_log", "rtapp_tasks", "sched", "simso", "write_carts", "write_simso"]
+__all__ = [
+    "Caret",
+    "Component",
+    "SimSo",
+    "Smff",
+    "SmffTask",
+    "caret",
+    "carts",
+    "rtapp_log",
+    "rtapp_tasks",
+    "sched",
+    "simso",
+    "smff",
+    "tracetools",
+    "write_carts",
+    "write_simso",
+]
 
 PathLike = Union[str, "os.PathLike[str]"]
+
+MS = 1_000_000
+"""ns in a ms."""
 
 
 class Component(NamedTuple):
@@ -82,50 +102,41 @@ class SimSo(NamedTuple):
     duration_ns: int
 
     def system(self) -> "System":
-        """A system that plays it: one core under EDF, RM or DM, or global EDF."""
+        """A system that plays it: EDF or RM, on several processors global. A job that is late goes on here, whatever
+        ``abort_on_miss`` says."""
         from ._system import System
 
-        known = {"EDF": "edf", "EDF_mono": "edf", "RM": "rm", "RM_mono": "rm", "DM": "dm", "FP": "listed"}
+        known = {"EDF": "edf", "EDF_mono": "edf", "RM": "rm", "RM_mono": "rm"}
         name = self.scheduler.rsplit(".", 1)[-1]
         if name not in known:
             raise InputError(f"SimSo's scheduler {self.scheduler!r} has no like here; expected one of {', '.join(known)}")
+        if name.endswith("_mono") and self.processors > 1:
+            raise InputError(f"SimSo's scheduler {self.scheduler!r} is for one processor, and there are {self.processors}")
         system = System(cores=self.processors)
         system.run(list(self.tasks.values()), known[name], vcpus=self.processors)
         return system
 
 
 def simso(path: PathLike) -> SimSo:
-    """A simulation in SimSo's XML: periodic tasks, whose times are ms; sporadic ones come as densely as they may."""
-    try:
-        root = ElementTree.parse(os.fspath(path)).getroot()
-    except ElementTree.ParseError as error:
-        line, column = error.position
-        raise InputError(
-            f"{os.fspath(path)}:{line}:{column + 1}: {error}", file=os.fspath(path), line=line, column=column + 1
-        ) from None
-    if root.tag != "simulation":
-        raise InputError(f"{os.fspath(path)}: expected a 'simulation' of SimSo, not {root.tag!r}")
+    """A simulation in SimSo's XML: periodic tasks, whose times are ms, that run for their WCET. Overheads, caches and speeds of
+    processors are not read."""
+    root = _xml.read(path, "simulation")
+    if root.attributes.get("etm", "wcet") != "wcet":
+        raise root.bad(f"the execution times are of the model {root.attributes['etm']!r}; expected 'wcet'")
     tasks: Dict[str, Task] = {}
-    for number, element in enumerate(root.iterfind("./tasks/task"), 1):
-        name = element.get("name", f"task{number}")
-
-        def time(key: str, name: str = name, element: ElementTree.Element = element) -> int:
-            text = element.get(key)
-            if text is None:
-                raise InputError(f"{os.fspath(path)}: task {name!r} has no {key!r}")
-            ns = Fraction(text) * 1_000_000
-            if ns.denominator != 1:
-                raise InputError(f"{os.fspath(path)}: {key!r} of task {name!r} is no whole number of ns")
-            return int(ns)
-
-        offset = time("activationDate") if element.get("activationDate") is not None else 0
-        tasks[name] = Task(time("WCET"), time("period"), time("deadline"), offset)
-    scheduler = root.find("./sched")
-    klass = "EDF" if scheduler is None else scheduler.get("class", scheduler.get("className", "EDF"))
-    processors = len(root.findall("./processors/processor"))
-    per_ms = int(root.get("cycles_per_ms", "1000000"))
-    duration = Fraction(root.get("duration", "0")) * 1_000_000 / per_ms
-    return SimSo(tasks, klass, max(1, processors), int(duration))
+    for number, element in enumerate(root.all("tasks", "task"), 1):
+        if element.attributes.get("task_type", "Periodic") != "Periodic":
+            raise element.bad(f"'task_type' is {element.attributes['task_type']!r}; expected 'Periodic'")
+        offset = element.ns("activationDate", MS, "0")
+        task = Task(element.ns("WCET", MS), element.ns("period", MS), element.ns("deadline", MS), offset)
+        tasks[element.attributes.get("name", f"task{number}")] = task
+    scheduler = next((found.attributes for found in root.all("sched")), {})
+    klass = scheduler.get("class", scheduler.get("className", "EDF"))
+    processors = len(list(root.all("processors", "processor")))
+    per_ms = root.number("cycles_per_ms", "1000000")
+    if per_ms == 0:
+        raise root.bad("'cycles_per_ms' is 0; expected more")
+    return SimSo(tasks, klass, max(1, processors), int(root.number("duration", "0") * MS / per_ms))
 
 
 def write_simso(simulation: SimSo, path: PathLike) -> None:
@@ -152,7 +163,7 @@ def _ms(ns: Union[int, str]) -> str:
     """A time in ns as a decimal number of ms, exactly."""
     if isinstance(ns, str):
         raise InputError("times of a simulation of SimSo are whole ns")
-    whole, part = divmod(ns, 1_000_000)
+    whole, part = divmod(ns, MS)
     return f"{whole}.{part:06d}".rstrip("0").rstrip(".")
 
 

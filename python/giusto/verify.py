@@ -7,9 +7,12 @@ array of 64-bit integers is taken in one piece.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Union
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _giusto
+from ._answer import Answer
 from ._errors import DoesNotFit
 from ._jobs import Jobs
 from ._plan import Plan
@@ -18,8 +21,9 @@ from ._words import some
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["check", "compare", "kept", "kolmogorov_smirnov", "wasserstein"]
+__all__ = ["Claim", "Judgement", "check", "claims", "compare", "kept", "kolmogorov_smirnov", "wasserstein"]
 
+PathLike = Union[str, "os.PathLike[str]"]
 Times = Union[Jobs, Sequence[int], "numpy.ndarray[Any, Any]"]
 
 
@@ -84,3 +88,39 @@ def check(plan: Plan) -> Dict[str, List[Any]]:
         raise DoesNotFit(broken)
     found: Dict[str, List[Any]] = json.loads(text)
     return found
+
+
+class Judgement(Answer):
+    """What was found in one case: ``finding`` is ``"holds"``, ``"fails"`` or ``"cannot-tell"``, for the ``estimate`` of ``of``
+    with its interval over so many ``sets``."""
+
+    case: str
+    of: str
+    sets: int
+    estimate: Dict[str, Any]
+    interval: str
+    finding: str
+
+
+class Claim(Answer):
+    """A claim of a study, and what was found of it; ``differs``: why it is known to be otherwise than in its ``source``. True
+    where it holds in all cases."""
+
+    says: str
+    source: str
+    differs: Optional[str]
+    judgements: List[Judgement]
+
+    def __bool__(self) -> bool:
+        return all(judgement.finding == "holds" for judgement in self.judgements)
+
+
+def claims(study: PathLike, tables: Union[PathLike, Mapping[str, str]]) -> List[Claim]:
+    """The claims of a study (``studies/NAME/study.toml``; studies/README.md has its form), judged as ``giusto study run`` does.
+
+    ``tables``: the folder that it wrote (``out/NAME``), or the text of each table by its name: comma-separated values.
+    """
+    if not isinstance(tables, Mapping):
+        tables = {path.stem: path.read_text(encoding="utf-8") for path in Path(tables).glob("*.csv")}
+    found = _giusto.judge_claims(Path(study).read_text(encoding="utf-8"), dict(tables))
+    return [Claim(claim) for claim in json.loads(found)]

@@ -1,5 +1,6 @@
 //! Whole numbers of Python's: of an array of NumPy in one piece, of anything else one by one.
 
+use crate::columns::NEVER;
 use crate::error::input;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,8 +21,19 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
 
 impl Whole {
     /// Times in ns; -1 is none.
-    pub(crate) fn times(&self) -> impl Iterator<Item = Option<u64>> + '_ {
-        self.0.iter().map(|ns| u64::try_from(*ns).ok())
+    pub(crate) fn times(&self) -> PyResult<Vec<Option<u64>>> {
+        let time = |ns: &i64| match *ns {
+            NEVER => Ok(None),
+            ns => {
+                u64::try_from(ns).map(Some).map_err(|_| input(format!("expected times in ns, -1 for none, not {ns}")))
+            }
+        };
+        self.0.iter().map(time).collect()
+    }
+    /// Times in ns, every one.
+    pub(crate) fn known(&self) -> PyResult<Vec<u64>> {
+        let time = |ns: &i64| u64::try_from(*ns).map_err(|_| input(format!("expected times in ns from 0, not {ns}")));
+        self.0.iter().map(time).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
 
 /// What never happened.
-const NEVER: i64 = -1;
+pub(crate) const NEVER: i64 = -1;
 
 /// A job. All times are ns of virtual time.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,7 @@ mod recorder;
 mod run;
 mod simulate;
 mod system;
+mod value;
 mod verify;
 mod words;
 
@@ -32,13 +33,15 @@ mod _giusto {
     #[pymodule_export]
     use crate::question::Question;
     #[pymodule_export]
-    use crate::readers::{read_carts, read_rtapp_config, read_rtapp_log, read_sched, write_carts};
+    use crate::readers::{job_records, read_carts, read_rtapp_config, read_rtapp_log, read_sched, write_carts};
     #[pymodule_export]
     use crate::simulate::simulate_plan;
     #[pymodule_export]
     use crate::system::SystemData;
     #[pymodule_export]
-    use crate::verify::{check_plan, compare_two, kept, kolmogorov_smirnov, wasserstein};
+    use crate::value::{rate, task, time};
+    #[pymodule_export]
+    use crate::verify::{check_plan, compare_two, judge_claims, kept, kolmogorov_smirnov, wasserstein};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // as modules of Python name it

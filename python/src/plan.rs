@@ -1,12 +1,13 @@
 //! Sites and plans.
 
 use crate::error::{failed, from, input, refused, site as site_error};
+use crate::readers::{named, open};
 use crate::run::{beside, Stop};
 use giusto_answers::plan::{facts, of, predict_all, Asked, Read};
 use giusto_answers::Error;
 use giusto_planner::Facts;
 use pyo3::prelude::*;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A site: hosts, services, and what each was promised.
@@ -141,8 +142,6 @@ fn anywhere(read: &Read) -> Facts {
 /// A measured service's execution and transport times, in ns.
 #[pyfunction]
 pub(crate) fn profile(path: PathBuf) -> PyResult<(Vec<u64>, Vec<u64>)> {
-    let named = |error: &dyn std::fmt::Display, path: &Path| input(format!("{}: {error}", path.display()));
-    let file = std::fs::File::open(&path).map_err(|error| named(&error, &path))?;
-    let read = giusto_measure::Profile::read(std::io::BufReader::new(file)).map_err(|error| named(&error, &path))?;
+    let read = giusto_measure::Profile::read(open(&path)?).map_err(|error| named(&path, &error))?;
     Ok((read.execution, read.transport))
 }

@@ -6,7 +6,7 @@ use crate::words::*;
 use giusto_analysis::admission::{Fit, Grids, Order};
 use giusto_analysis::interface::Family;
 use giusto_analysis::response::Server;
-use giusto_answers::notation::shares;
+use giusto_answers::notation::{self, shares};
 use giusto_answers::path::Comes;
 use giusto_answers::response::{measured, Requests};
 use giusto_answers::Error;
@@ -46,8 +46,8 @@ fn text(answer: Result<impl Serialize, Error>) -> Result<String, Error> {
 }
 
 impl Asked {
-    /// The answer as JSON.
-    pub(crate) fn answer(&self) -> Result<String, Error> {
+    /// The answer as JSON; `done` is called for each part of it.
+    pub(crate) fn answer(&self, done: &(dyn Fn() + Sync)) -> Result<String, Error> {
         match self {
             Asked::Interface(question) => text(question.answer()),
             Asked::Given(question) => text(question.answer()),
@@ -58,7 +58,7 @@ impl Asked {
             Asked::Criticality(question) => text(question.answer()),
             Asked::Response(question) => text(question.answer()),
             Asked::Slo(question) => text(question.answer()),
-            Asked::Map(question) => text(question.answer(&question.axes(), &|| ())),
+            Asked::Map(question) => text(question.answer(&question.axes(), done)),
             Asked::Path(question) => text(question.answer()),
             Asked::Bucket(question) => text(question.answer()),
             Asked::Trace(question) => text(question.answer()),
@@ -96,7 +96,7 @@ fn requests(
 ) -> PyResult<Requests> {
     let service = match (service, measured_ns) {
         (Some(service), None) => shares(&service.values()),
-        (None, Some(times)) => measured(times.times().flatten().collect()),
+        (None, Some(times)) => measured(times.known()?),
         _ => return Err(input("expected either service times or measured ones")),
     };
     let kinds = [
@@ -107,13 +107,29 @@ fn requests(
     Ok(Requests { rate: rate.0, service, batch: batch.values(), server: named("server", server, &kinds)? })
 }
 
-fn inner<T>(of: Option<T>, value: impl Fn(T) -> Duration) -> Option<Duration> {
-    of.map(value)
+/// So many of something that is counted from 1; `None`: not asked for.
+fn counted(what: &str, number: Option<u32>) -> PyResult<Option<u32>> {
+    match number {
+        Some(number) if !(1..=1024).contains(&number) => Err(input(format!("expected 1 to 1024 {what}, not {number}"))),
+        asked => Ok(asked),
+    }
 }
 
 /// Each makes a question; what its values mean is in `giusto.analyze`.
 #[pymethods]
 impl Question {
+    /// Of how many parts the answer is: the cells of a map.
+    #[getter]
+    fn parts(&self) -> usize {
+        match &*self.0 {
+            Asked::Map(question) => {
+                let axes = question.axes();
+                axes.bandwidths.len() * axes.periods.len()
+            }
+            _ => 1,
+        }
+    }
+
     #[staticmethod]
     #[pyo3(signature = (tasks, scheduler, supply, quantum, period, deadline, preemption, latency, sensitivity, most))]
     #[allow(clippy::too_many_arguments)] // a question has so many values
@@ -129,17 +145,20 @@ impl Question {
         sensitivity: bool,
         most: Option<Span>,
     ) -> PyResult<Question> {
+        if deadline.is_some() && !preemption.0.is_zero() {
+            return Err(input("a deadline of budgets goes without the cost of a preemption"));
+        }
         Ok(ask(Asked::Interface(interface::Question {
             tasks: tasks.values(),
             scheduler: scheduler.0,
             supply: family(supply)?,
-            quantum: inner(quantum, |it| it.0),
-            period: inner(period, |it| it.0),
-            deadline: inner(deadline, |it| it.0),
+            quantum: quantum.map(|it| it.0),
+            period: period.map(|it| it.0),
+            deadline: deadline.map(|it| it.0),
             preemption: preemption.0,
             latency: latency.0,
             sensitivity,
-            most: inner(most, |it| it.0),
+            most: most.map(|it| it.0),
         })))
     }
 
@@ -171,10 +190,8 @@ impl Question {
         quantum: Option<Span>,
         latency: Time,
     ) -> PyResult<Question> {
-        if vcpus.is_some_and(|vcpus| !(1..=1024).contains(&vcpus)) {
-            return Err(input("expected 1 to 1024 virtual CPUs"));
-        }
-        let (period, quantum) = (inner(period, |it| it.0), inner(quantum, |it| it.0));
+        let vcpus = counted("virtual CPUs", vcpus)?;
+        let (period, quantum) = (period.map(|it| it.0), quantum.map(|it| it.0));
         Ok(ask(Asked::Vcpus(vcpus::Question { tasks: tasks.values(), vcpus, period, quantum, latency: latency.0 })))
     }
 
@@ -212,7 +229,7 @@ impl Question {
             tasks: tasks.values(),
             scheduler: scheduler.0,
             from: start.map(|it| it.0),
-            period: inner(period, |it| it.0),
+            period: period.map(|it| it.0),
             quantum: quantum.0,
         }))
     }
@@ -228,6 +245,10 @@ impl Question {
         fit: Option<&str>,
         sensitivity: bool,
     ) -> PyResult<Question> {
+        let cores = counted("cores", cores)?;
+        if cores.is_none() && fit.is_some() || cores.is_some() && sensitivity {
+            return Err(input("a fit goes with cores, and how much more each server may take with one core"));
+        }
         let fits = [("first", Fit::First), ("best", Fit::Best), ("worst", Fit::Worst)];
         let orders = [("fixed-priority", Order::FixedPriority), ("edf", Order::Edf)];
         Ok(ask(Asked::Admission(admission::Question {
@@ -243,8 +264,9 @@ impl Question {
 
     #[staticmethod]
     #[pyo3(signature = (vms, capacity, cores))]
-    fn criticality(vms: Vec<VmWord>, capacity: ShareWord, cores: Option<u32>) -> Question {
-        ask(Asked::Criticality(criticality::Question { vms: vms.values(), capacity: capacity.0, cores }))
+    fn criticality(vms: Vec<VmWord>, capacity: ShareWord, cores: Option<u32>) -> PyResult<Question> {
+        let cores = counted("cores", cores)?;
+        Ok(ask(Asked::Criticality(criticality::Question { vms: vms.values(), capacity: capacity.0, cores })))
     }
 
     #[staticmethod]
@@ -273,7 +295,7 @@ impl Question {
             at: at.values(),
             percentiles: percentiles.values(),
             slots,
-            most: inner(most, |it| it.0),
+            most: most.map(|it| it.0),
         })))
     }
 
@@ -336,6 +358,9 @@ impl Question {
         percentiles: Vec<PercentWord>,
         at: Vec<Span>,
     ) -> PyResult<Question> {
+        if period.is_none() && (jitter.is_some() || distance.is_some()) {
+            return Err(input("a jitter and a distance go with a period"));
+        }
         let zero = |time: Option<Span>| time.map_or(Duration::ZERO, |it| it.0);
         let comes = match (rate, burst, period) {
             (None, None, Some(period)) => {
@@ -346,6 +371,9 @@ impl Question {
             _ => return Err(input("expected a rate, a rate and a burst of 1 or more, or a period")),
         };
         let (stages, also) = (stages.values(), also.values());
+        if !also.is_empty() && !matches!(comes, Comes::Poisson(_)) {
+            return Err(input("other messages at a stage go with a rate alone, without a burst"));
+        }
         if stages.is_empty() {
             return Err(input("expected one stage at least, such as '2ms/4ms:1ms'"));
         }
@@ -360,7 +388,7 @@ impl Question {
         batch: u32,
         tokens: Option<RateWord>,
         depth: Option<TokensWord>,
-        access: PercentileWord,
+        access: Option<PercentileWord>,
         split: u32,
         percentiles: Vec<PercentileWord>,
     ) -> PyResult<Question> {
@@ -368,11 +396,15 @@ impl Question {
         if !known || tokens.is_none() && (depth.is_some() || split > 1) {
             return Err(input("expected batches of 1 to 1000, and 1 to 1000 brokers; depth and split go with tokens"));
         }
+        if depth.is_some() && access.is_some() {
+            return Err(input("expected a depth, or how many messages do not wait, not both"));
+        }
+        let access = access.map_or_else(|| notation::percentile("p99").map_err(input), |access| Ok(access.0))?;
         Ok(ask(Asked::Bucket(bucket::Question {
             arrivals: Arrivals { rate: rate.0, batch },
             tokens: tokens.map(|it| it.0),
             depth: depth.map(|it| it.0),
-            access: access.0,
+            access,
             split,
             percentiles: percentiles.values(),
         })))
@@ -380,9 +412,9 @@ impl Question {
 
     #[staticmethod]
     #[pyo3(signature = (arrivals_ns, tokens, access))]
-    fn trace(arrivals_ns: Whole, tokens: Option<RateWord>, access: PercentileWord) -> Question {
-        let arrivals = arrivals_ns.times().flatten().map(Duration::from_ns).collect();
-        ask(Asked::Trace(bucket::Trace { arrivals, tokens: tokens.map(|it| it.0), access: access.0 }))
+    fn trace(arrivals_ns: Whole, tokens: Option<RateWord>, access: PercentileWord) -> PyResult<Question> {
+        let arrivals = arrivals_ns.known()?.into_iter().map(Duration::from_ns).collect();
+        Ok(ask(Asked::Trace(bucket::Trace { arrivals, tokens: tokens.map(|it| it.0), access: access.0 })))
     }
 
     #[staticmethod]
@@ -410,6 +442,6 @@ impl Question {
             write: write.0,
         };
         let epochs = epochs.parse().map_err(input)?;
-        Ok(ask(Asked::Recovery(recovery::Question { servers, epochs, wait: inner(wait, |it| it.0), times })))
+        Ok(ask(Asked::Recovery(recovery::Question { servers, epochs, wait: wait.map(|it| it.0), times })))
     }
 }

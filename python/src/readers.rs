@@ -1,8 +1,10 @@
 //! Files of other tools.
 
+use crate::array::Whole;
 use crate::columns::{Job, JobRecords};
 use crate::error::{input, site as site_error};
-use giusto_model::{Duration, Interface, JobRecord, Task};
+use crate::value::{fields, Fields};
+use giusto_model::{Duration, Instant, Interface, JobRecord};
 use giusto_site::carts::{self, Component, Period, Scheduler, Unit};
 use giusto_traces::Select;
 use pyo3::prelude::*;
@@ -13,19 +15,14 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn named(path: &Path, error: &dyn std::fmt::Display) -> PyErr {
+/// What is wrong with a file.
+pub(crate) fn named(path: &Path, error: &dyn std::fmt::Display) -> PyErr {
     input(format!("{}: {error}", path.display()))
 }
 
-fn open(path: &Path) -> PyResult<BufReader<File>> {
+/// To be read.
+pub(crate) fn open(path: &Path) -> PyResult<BufReader<File>> {
     File::open(path).map(BufReader::new).map_err(|error| named(path, &error))
-}
-
-/// wcet, period, deadline, offset and copies in ns.
-type Fields = (u64, u64, u64, Option<u64>, u32);
-
-fn fields(task: &Task) -> Fields {
-    (task.wcet.ns(), task.period.ns(), task.deadline.ns(), None, task.copies)
 }
 
 fn component<'py>(py: Python<'py>, of: &Component) -> PyResult<Bound<'py, PyDict>> {
@@ -74,6 +71,21 @@ pub(crate) fn write_carts(path: PathBuf, unit_name: &str, known: HashMap<String,
 
 fn records<'a>(jobs: impl IntoIterator<Item = &'a JobRecord>) -> JobRecords {
     JobRecords(Arc::new(jobs.into_iter().map(|job| Job::new(0, job)).collect()))
+}
+
+/// Jobs that came and ended at these times; -1: it never ended.
+#[pyfunction]
+pub(crate) fn job_records(release_ns: Whole, finish_ns: Whole) -> PyResult<JobRecords> {
+    let (releases, finishes) = (release_ns.known()?, finish_ns.times()?);
+    let record = |(job, (release, finish)): (u64, (u64, Option<u64>))| JobRecord {
+        task: 0,
+        job,
+        due: Instant::from_ns(release),
+        release: Instant::from_ns(release),
+        finish: finish.map(Instant::from_ns),
+    };
+    let jobs: Vec<JobRecord> = (0..).zip(releases.into_iter().zip(finishes)).map(record).collect();
+    Ok(records(&jobs))
 }
 
 /// Jobs of the log of an rt-app.

@@ -5,45 +5,48 @@ use crate::run::Stop;
 use giusto_model::JobRecord;
 use giusto_simulator::{Error, Observer};
 
+/// Whose jobs are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Of all servers.
+    All,
+    /// Of the first.
+    First,
+    /// Of none.
+    None,
+}
+
 /// Keeps jobs, and the schedule where it is asked for; ends a simulation whose caller was interrupted.
 pub(crate) struct Recorder {
     pub(crate) jobs: Vec<Job>,
     pub(crate) slices: Vec<Slice>,
-    /// Jobs of which servers.
-    only_first: bool,
+    of: Of,
     keeps_slices: bool,
     stop: Stop,
 }
 
 impl Recorder {
-    /// `only_first`: no jobs of any server but the first; `keeps_slices`: the schedule, too.
-    pub(crate) fn new(only_first: bool, keeps_slices: bool, stop: Stop) -> Recorder {
-        Recorder { jobs: Vec::new(), slices: Vec::new(), only_first, keeps_slices, stop }
-    }
-
-    fn go_on(&self) -> Result<(), Error> {
-        match self.stop.is_set() {
-            true => Err(Error::Write("the simulation was interrupted".into())),
-            false => Ok(()),
-        }
+    /// `keeps_slices`: the schedule, too.
+    pub(crate) fn new(of: Of, keeps_slices: bool, stop: Stop) -> Recorder {
+        Recorder { jobs: Vec::new(), slices: Vec::new(), of, keeps_slices, stop }
     }
 }
 
 impl Observer for Recorder {
     fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
-        if server == 0 || !self.only_first {
+        if self.of == Of::All || self.of == Of::First && server == 0 {
             self.jobs.push(Job::new(server, job));
         }
-        self.go_on()
+        self.stop.go_on()
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         if self.keeps_slices {
             self.slices.push(Slice::new(server, job, from, to));
         }
-        self.go_on()
+        self.stop.go_on()
     }
     fn release(&mut self, _server: usize, _task: u32, _at: u64) -> Result<(), Error> {
-        self.go_on()
+        self.stop.go_on()
     }
 }
 
@@ -52,6 +55,6 @@ pub(crate) struct Watcher(pub(crate) Stop);
 
 impl Observer for Watcher {
     fn slice(&mut self, _server: usize, _job: Option<(u32, u64)>, _from: u64, _to: u64) -> Result<(), Error> {
-        Recorder::new(true, false, self.0.clone()).go_on()
+        self.0.go_on()
     }
 }

@@ -1,6 +1,7 @@
 //! Long work beside Python: without the GIL, on threads of its own, ended by Ctrl-C.
 
 use crate::error::failed;
+use giusto_simulator::Error;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -24,6 +25,13 @@ impl Stop {
     }
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+    /// What ends a simulation when it is.
+    pub(crate) fn go_on(&self) -> Result<(), Error> {
+        match self.is_set() {
+            true => Err(Error::Write("the simulation was interrupted".into())),
+            false => Ok(()),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! A plan in virtual time, as `giusto simulate` plays it.
 
-use crate::columns::{JobRecords, SliceRecords};
+use crate::columns::{Job, JobRecords, SliceRecords};
 use crate::error::{from, input};
 use crate::plan::PlanData;
-use crate::recorder::{Recorder, Watcher};
+use crate::recorder::{Of, Recorder, Watcher};
 use crate::run::{beside, Stop};
 use crate::words::Span;
 use giusto_answers::simulated::{self, has_jobs, is_stage, Conditions};
@@ -75,7 +75,7 @@ fn play(
     let mut kept: Option<Recorder> = None;
     for service in plan.services.iter().filter(|service| !is_stage(service)) {
         let own = if kept.is_none() && recorded.as_ref() == Some(&service.name) && has_jobs(service) {
-            let mut recorder = Recorder::new(true, slices, stop.clone());
+            let mut recorder = Recorder::new(Of::First, slices, stop.clone());
             let own = simulated::rows(conditions, plan, service, &mut recorder)?;
             kept = Some(recorder);
             own
@@ -87,12 +87,13 @@ fn play(
         }
     }
     for path in &plan.paths {
-        let mut recorder = Recorder::new(false, slices, stop.clone());
+        // The messages from end to end, not the jobs of its stages.
+        let wanted = kept.is_none() && recorded.as_ref() == Some(&path.name);
+        let mut recorder = Recorder::new(Of::None, wanted && slices, stop.clone());
         let (row, messages) = simulated_path::row(conditions, plan, path, &mut recorder)?;
         rows.push(serde_json::to_value(&row).map_err(Error::running)?);
-        if kept.is_none() && recorded.as_ref() == Some(&path.name) {
-            // The messages from end to end, not the jobs of its stages.
-            recorder.jobs = messages.iter().map(|job| crate::columns::Job::new(0, job)).collect();
+        if wanted {
+            recorder.jobs = messages.iter().map(|job| Job::new(0, job)).collect();
             kept = Some(recorder);
         }
     }

@@ -4,7 +4,7 @@ use crate::array::Whole;
 use crate::columns::{JobRecords, SliceRecords};
 use crate::error::{failed, input};
 use crate::pool::order;
-use crate::recorder::Recorder;
+use crate::recorder::{Of, Recorder};
 use crate::run::{beside, Stop};
 use crate::words::{kind, Span, TaskWord, Time, Values};
 use giusto_model::Duration;
@@ -12,6 +12,7 @@ use giusto_simulator::baselines::{Credit, Fair};
 use giusto_simulator::{
     simulate, simulate_with, Error, Execution, Guest, Scheduler, ServerSpec, Sporadic, Stats, System, Workload,
 };
+use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,10 +57,13 @@ impl SystemData {
         execution_ns: Option<Whole>,
         releases: &str,
     ) -> PyResult<usize> {
+        if !(1..=1024).contains(&vcpus) {
+            return Err(input(format!("a server has 1 to 1024 virtual CPUs, not {vcpus}")));
+        }
         let execution = match (execution_percent, execution_ns) {
             (None, None) => Execution::Worst,
             (Some(percent), None) => Execution::Uniform { percent },
-            (None, Some(times)) => Execution::Samples(times.times().flatten().collect()),
+            (None, Some(times)) => Execution::Samples(times.known()?.into()),
             (Some(_), Some(_)) => {
                 return Err(input("execution times are drawn from a range or from samples, not both"))
             }
@@ -90,10 +94,10 @@ impl SystemData {
         scheduler: Option<Py<PyAny>>,
     ) -> PyResult<Played> {
         let (system, horizon, stop) = (self.0.clone(), horizon.0, Stop::default());
-        let mut recorder = Recorder::new(false, slices, stop.clone());
+        let mut recorder = Recorder::new(Of::All, slices, stop.clone());
         let named: Option<String> = scheduler.as_ref().and_then(|given| given.extract(py).ok());
         if let (Some(own), None) = (&scheduler, &named) {
-            let mut own = Own { call: own.bind(py).clone(), error: RefCell::new(None), stop };
+            let mut own = Own::new(own.bind(py).clone(), vcpus(&system), stop);
             let all = simulate_with(&mut own, &system, horizon, seed, &mut recorder);
             return match own.error.into_inner() {
                 Some(error) => Err(error),
@@ -118,6 +122,11 @@ fn told(recorder: Recorder, all: Result<Vec<Stats>, Error>) -> PyResult<Played> 
     Ok((JobRecords(Arc::new(recorder.jobs)), SliceRecords(Arc::new(recorder.slices)), left))
 }
 
+/// Of all servers.
+fn vcpus(system: &System) -> usize {
+    system.servers.iter().map(|server| server.vcpus as usize).sum()
+}
+
 /// Weights of servers beside each other under schedulers without reservations.
 const EQUAL: u32 = 256;
 
@@ -128,16 +137,15 @@ fn play(
     seed: u64,
     recorder: &mut Recorder,
 ) -> PyResult<Result<Vec<Stats>, Error>> {
-    let count: u32 = system.servers.iter().map(|server| server.vcpus).sum();
-    let weights = vec![EQUAL; count as usize];
+    let weights = || vec![EQUAL; vcpus(system)];
     match scheduler {
         None | Some("policy") => Ok(simulate(system, horizon, seed, recorder)),
         Some("credit") => {
-            let mut credit = Credit::new(system.cores, &weights, &[]).map_err(|why| input(format!("{why:?}")))?;
+            let mut credit = Credit::new(system.cores, &weights(), &[]).map_err(|why| input(format!("{why:?}")))?;
             Ok(simulate_with(&mut credit, system, horizon, seed, recorder))
         }
         Some("fair") => {
-            let mut fair = Fair::new(system.cores, &weights).map_err(|why| input(format!("{why:?}")))?;
+            let mut fair = Fair::new(system.cores, &weights()).map_err(|why| input(format!("{why:?}")))?;
             Ok(simulate_with(&mut fair, system, horizon, seed, recorder))
         }
         Some(other) => Err(input(format!("'{other}' is no scheduler; expected policy, credit, fair or an object"))),
@@ -170,41 +178,56 @@ fn sporadic(name: &str) -> PyResult<Sporadic> {
 /// simulation ends with the exception.
 struct Own<'py> {
     call: Bound<'py, PyAny>,
+    /// Virtual CPUs.
+    count: usize,
+    /// Those with a core, of the cores that were asked for since the first.
+    on: RefCell<Vec<usize>>,
     error: RefCell<Option<PyErr>>,
     stop: Stop,
 }
 
 impl<'py> Own<'py> {
-    fn ask<T: for<'a> FromPyObject<'a, 'py>>(
-        &self,
-        name: &str,
-        of: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
-    ) -> Option<T> {
+    fn new(call: Bound<'py, PyAny>, count: usize, stop: Stop) -> Self {
+        Own { call, count, on: RefCell::default(), error: RefCell::default(), stop }
+    }
+
+    fn ask<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str, given: impl PyCallArgs<'py>) -> Option<T> {
         if self.stop.is_set() {
             return None;
         }
-        let asked = self.call.getattr(name).and_then(|method| of(&method));
-        let found = asked.and_then(|value| value.extract().map_err(Into::into));
-        let failed = |error: PyErr| {
-            self.stop.set();
-            *self.error.borrow_mut() = Some(error);
-        };
-        found.map_err(failed).ok()
+        let found = self.call.call_method1(name, given).and_then(|value| value.extract().map_err(Into::into));
+        found.map_err(|error| self.fail(error)).ok()
+    }
+
+    fn fail(&self, error: PyErr) {
+        self.stop.set();
+        *self.error.borrow_mut() = Some(error);
     }
 }
 
 impl Scheduler for Own<'_> {
     fn charge(&mut self, core: u32, ran: u64, now: u64) {
-        self.ask::<Bound<'_, PyAny>>("charge", |method| method.call1((core, ran, now)));
+        self.ask::<Bound<'_, PyAny>>("charge", (core, ran, now));
     }
     fn ready(&mut self, server: usize, is_ready: bool, now: u64) {
-        self.ask::<Bound<'_, PyAny>>("ready", |method| method.call1((server, is_ready, now)));
+        self.ask::<Bound<'_, PyAny>>("ready", (server, is_ready, now));
     }
     fn decide(&mut self, now: u64) -> Option<u64> {
         // A decision that is due by now would be asked for again and again.
-        self.ask::<Option<u64>>("decide", |method| method.call1((now,))).flatten().filter(|until| *until > now)
+        self.ask::<Option<u64>>("decide", (now,)).flatten().filter(|until| *until > now)
     }
     fn running(&self, core: u32) -> Option<usize> {
-        self.ask::<Option<usize>>("running", |method| method.call1((core,))).flatten()
+        let mut on = self.on.borrow_mut();
+        if core == 0 {
+            on.clear();
+        }
+        let vcpu = self.ask::<Option<usize>>("running", (core,)).flatten()?;
+        if vcpu >= self.count || on.contains(&vcpu) {
+            let expected = format!("expected a server below {}, each on one core", self.count);
+            self.fail(input(format!("running({core}) is {vcpu}: {expected}")));
+            return None;
+        }
+        on.push(vcpu);
+        Some(vcpu)
     }
 }

@@ -6,12 +6,15 @@ use crate::plan::PlanData;
 use crate::run::{beside, Stop};
 use crate::words::{ObjectiveWord, Values};
 use giusto_model::Within;
+use giusto_verify::study::{judge, Judgement, Study, Table};
 use giusto_verify::Sample;
 use pyo3::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn sample(times: &Whole) -> PyResult<Sample> {
-    Sample::from_responses(times.times()).map_err(input)
+    Sample::from_responses(times.times()?).map_err(input)
 }
 
 /// In ns.
@@ -58,6 +61,34 @@ pub(crate) fn check_plan(py: Python<'_>, plan: &PlanData) -> PyResult<(String, O
     let work = move || match giusto_verify::check_plan(&plan) {
         Ok(checked) => Ok((serde_json::to_string(&checked).map_err(failed)?, None)),
         Err(broken) => Ok((String::new(), Some(broken.to_string()))),
+    };
+    beside(py, &Stop::default(), work)?
+}
+
+/// A claim of a study, and what was found of it.
+#[derive(Serialize)]
+struct Claim<'a> {
+    says: &'a str,
+    source: &'a str,
+    differs: Option<&'a str>,
+    judgements: Vec<&'a Judgement>,
+}
+
+/// JSON of the claims in the text of a `study.toml`, judged on tables by name, which are comma-separated values.
+#[pyfunction]
+pub(crate) fn judge_claims(py: Python<'_>, text: String, tables: BTreeMap<String, String>) -> PyResult<String> {
+    let work = move || {
+        let study = Study::read(&text).map_err(input)?;
+        let table = |(name, text): (&String, &String)| Ok((name.clone(), Table::read(name, text).map_err(input)?));
+        let tables = tables.iter().map(table).collect::<PyResult<BTreeMap<_, _>>>()?;
+        let judgements = judge(&study, &tables).map_err(input)?;
+        let claims = study.claim.iter().enumerate().map(|(nth, claim)| Claim {
+            says: &claim.says,
+            source: &claim.source,
+            differs: claim.differs.as_deref(),
+            judgements: judgements.iter().filter(|judgement| judgement.claim == nth).collect(),
+        });
+        serde_json::to_string(&claims.collect::<Vec<Claim<'_>>>()).map_err(failed)
     };
     beside(py, &Stop::default(), work)?
 }

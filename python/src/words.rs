@@ -68,9 +68,9 @@ fn span(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
 }
 
 /// A fraction of Python's, or a whole number.
-fn fraction(given: &Bound<'_, PyAny>) -> PyResult<Option<Bandwidth>> {
+fn fraction(given: &Bound<'_, PyAny>) -> Option<Bandwidth> {
     let of = |name: &str| given.getattr(name).ok().and_then(|part| whole(&part));
-    Ok(of("numerator").zip(of("denominator")).and_then(|(top, bottom)| Bandwidth::new(top, bottom)))
+    of("numerator").zip(of("denominator")).and_then(|(top, bottom)| Bandwidth::new(top, bottom))
 }
 
 pub(crate) fn share(given: &Bound<'_, PyAny>) -> PyResult<Bandwidth> {
@@ -78,12 +78,12 @@ pub(crate) fn share(given: &Bound<'_, PyAny>) -> PyResult<Bandwidth> {
     if let Some(text) = text(given)? {
         return notation::part(&text).map_err(input);
     }
-    let found = fraction(given)?.ok_or_else(|| unlike(given, EXPECTED))?;
+    let found = fraction(given).ok_or_else(|| unlike(given, EXPECTED))?;
     notation::part(&found.to_string()).map_err(input)
 }
 
-fn number(given: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-    Ok((!given.is_instance_of::<PyBool>()).then(|| given.extract().ok()).flatten())
+fn number(given: &Bound<'_, PyAny>) -> Option<f64> {
+    (!given.is_instance_of::<PyBool>()).then(|| given.extract().ok()).flatten()
 }
 
 fn percent(given: &Bound<'_, PyAny>) -> PyResult<f64> {
@@ -91,7 +91,7 @@ fn percent(given: &Bound<'_, PyAny>) -> PyResult<f64> {
     if let Some(text) = text(given)? {
         return notation::percent(&text).map_err(input);
     }
-    let found = number(given)?.ok_or_else(|| unlike(given, EXPECTED))?;
+    let found = number(given).ok_or_else(|| unlike(given, EXPECTED))?;
     Some(found).filter(|p| *p > 0.0 && *p < 100.0).ok_or_else(|| unlike(given, EXPECTED))
 }
 

@@ -3,6 +3,7 @@
 import random
 from fractions import Fraction
 
+import numpy
 import pytest
 
 import giusto
@@ -33,9 +34,7 @@ def test_operations(seed):
         t = Fraction(half, 2)
         assert (low(t), high(t), both(t)) == (min(a(t), b(t)), max(a(t), b(t)), a(t) + b(t))
         grid = [Fraction(s, 4) for s in range(2 * half + 1)]
-        assert series(t) == min(min(ends(a, s)) + b(t - s) for s in [*grid, t]) or series(t) == min(
-            min([x + b(t - s) for x in ends(a, s)] + [a(s) + x for x in ends(b, t - s)]) for s in grid
-        )
+        assert series(t) == min(min([x + b(t - s) for x in ends(a, s)] + [a(s) + x for x in ends(b, t - s)]) for s in grid)
     if a.rate <= b.rate:
         grid = [Fraction(s, 4) for s in range(160)]
         left = a / b
@@ -69,7 +68,26 @@ def test_supply_and_demand_say_of_a_resource_what_the_analysis_says(seed):
 
 
 def test_arrays_of_windows():
-    numpy = pytest.importorskip("numpy")
     supply = curves.sbf("2ms", "5ms", "100ms")
     at = numpy.arange(0, 100_000_000, 333_333)
     assert numpy.allclose(supply(at), [float(supply(int(t))) for t in at])
+
+
+def test_demand_is_exact_up_to_its_end_and_above_it_from_then_on():
+    tasks = ["2ms/7ms@5ms", "1ms/8ms"]
+    for make in (curves.dbf, curves.rbf):
+        short, long = make(tasks, "25ms"), make(tasks, "200ms")
+        for at in range(0, 25_000_001, 250_000):
+            assert short(at) == long(at), at
+        for at in range(25_000_001, 200_000_000, 250_000):
+            assert short(at) >= long(at), at
+        with pytest.raises(giusto.InputError):
+            make(tasks, -1)
+
+
+def test_times_rates_and_tasks_are_read_as_everywhere():
+    assert curves.line("2M/s").rate == Fraction(2, 1000) and curves.line("1/3/s").rate == Fraction(1, 3 * 10**9)
+    assert curves.dbf(["1ms/4ms@3ms+1ms"], "1d")("1h") > 0
+    for bad in (lambda: curves.line("lots"), lambda: curves.service("1/s", "soon"), lambda: curves.dbf(["1ms/4"], "1s")):
+        with pytest.raises(giusto.InputError):
+            bad()

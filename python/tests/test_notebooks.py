@@ -2,6 +2,8 @@
 
 import json
 
+import nbclient
+import nbformat
 import pytest
 from conftest import ROOT
 
@@ -10,7 +12,6 @@ NOTEBOOKS = sorted((ROOT / "python/notebooks").glob("*.ipynb"))
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path):
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -1,12 +1,10 @@
 """Figures show what they are given."""
 
 import pytest
+from matplotlib import pyplot
 
 import giusto
-from giusto import analyze, curves
-
-pyplot = pytest.importorskip("matplotlib.pyplot")
-from giusto import plot  # noqa: E402
+from giusto import analyze, curves, plot
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +27,13 @@ def test_a_schedule(tmp_path):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["control", "vision"]
     bars = sum(path.get_extents().width for bars in ax.collections for path in bars.get_paths())
     assert bars == pytest.approx(8 * 2 + 7 * 1)  # all processor time, in ms
+    apart = giusto.System()
+    for task in ("1ms/7ms+0ms", "1ms/8ms+0ms", "1ms/9ms+0ms"):
+        apart.run([task])
+    ax = plot.gantt(apart.simulate("40ms", slices=True), names=["a", "b"], deadlines=["6ms"])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "server 2, task 0"]
+    down = [line.get_xdata() for line in ax.lines if line.get_marker() == "v"]
+    assert [list(times) for times in down] == [[6, 13, 20, 27, 34]]
     with pytest.raises(giusto.InputError):
         plot.gantt(system.simulate("56ms"))
 
@@ -42,6 +47,12 @@ def test_distributions(tmp_path):
         drawn(plot.cdf({"played": run, "solved": response, "times": [1000, 2000]}, tail=tail), tmp_path / "cdf.png")
     line = plot.cdf(run, interval=False).lines[0]
     assert line.get_xdata()[-1] == pytest.approx(run.percentile(100) / 1e6) and line.get_ydata()[-1] == 1
+
+
+def test_a_map_tells_how_far_it_is():
+    seen = []
+    analyze.map("40/s", "5ms", steps=4, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (16, 16) and seen == sorted(seen)
 
 
 def test_maps_and_sweeps(tmp_path):

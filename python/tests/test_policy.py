@@ -3,6 +3,8 @@
 import gc
 
 import numpy
+import pandas
+import polars
 import pytest
 
 import giusto
@@ -120,6 +122,28 @@ def test_an_exception_of_a_scheduler_ends_the_simulation():
         system.simulate("1000s", scheduler=Broken())
 
 
+@pytest.mark.parametrize("answers", [lambda core: 7, lambda core: 0, lambda core: -1])
+def test_a_scheduler_may_name_no_server_that_is_not_there_or_twice(answers):
+    class Confused(policy.Scheduler):
+        def running(self, core):
+            return answers(core)
+
+    system = giusto.System(cores=2)
+    for _ in range(2):
+        system.run([("1ms", "2ms", None, 0)])
+    with pytest.raises((giusto.InputError, OverflowError)) as caught:
+        system.simulate("1s", scheduler=Confused())
+    if answers(0) >= 0:
+        assert "expected a server below 2" in str(caught.value)
+
+
+def test_a_server_has_at_most_1024_virtual_cpus():
+    system = giusto.System()
+    for vcpus in (0, 1025, 2**31):
+        with pytest.raises(giusto.InputError):
+            system.run(["1ms/2ms"], vcpus=vcpus)
+
+
 @pytest.mark.parametrize("scheduler", ["credit", "fair"])
 def test_baselines_share_a_core(scheduler):
     system = giusto.System()
@@ -151,11 +175,21 @@ def test_percentiles_are_exact_and_seeds_repeat():
     assert first.array.tobytes() == again.array.tobytes() != other.array.tobytes()
     times = numpy.sort(first.response_ns)
     for p in (1, 50, 99, 99.9, 100):
-        assert first.percentile(p) == times[int(numpy.ceil(len(times) * p / 100)) - 1]
+        assert first.percentile(p) == numpy.percentile(times, p, method="inverted_cdf")
+    for p in (-0.1, 100.1):
+        with pytest.raises(giusto.InputError):
+            first.percentile(p)
+
+
+def test_a_percentile_is_of_the_number_that_is_written():
+    class Known(giusto.Jobs):
+        response_ns = numpy.arange(1, 3001)
+
+    # 3000 * 1.1 / 100 is a little more than 33 in floating point.
+    assert Known(None).percentile(1.1) == 33
 
 
 def test_tables():
-    pandas = pytest.importorskip("pandas")
     system = giusto.System()
     system.run(["1ms/3ms"])
     run = system.simulate("30ms")
@@ -168,7 +202,6 @@ def test_tables():
 
 
 def test_what_reads_arrow_takes_jobs():
-    polars = pytest.importorskip("polars")
     system = giusto.System()
     system.run(["1ms/3ms"])
     run = system.simulate("30ms", slices=True)

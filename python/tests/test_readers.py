@@ -1,8 +1,10 @@
 """Files of other tools, and statistics on what they hold."""
 
+import json
+
 import numpy
 import pytest
-from conftest import run
+from conftest import ROOT, run
 
 import giusto
 from giusto import readers, verify
@@ -56,11 +58,37 @@ def test_simso_is_read_played_and_written(tmp_path):
     assert len(jobs.of(task=0)) == 10 and (jobs.of(task=0)["finish_ns"] - jobs.of(task=0)["release_ns"] == 1_500_000).all()
     readers.write_simso(found, again)
     assert readers.simso(again) == found
-    for bad, line in [(SIMSO.replace("</tasks>", ""), 9), (SIMSO.replace('period="4" ', ""), None)]:
+    for bad, line in [(SIMSO.replace("</tasks>", ""), 9), (SIMSO.replace('period="4" ', ""), 6)]:
         path.write_text(bad)
         with pytest.raises(giusto.InputError) as caught:
             readers.simso(path)
         assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('WCET="1.5"', 'WCET="soon"'),
+        ('WCET="1.5"', 'WCET="1/0"'),
+        ('WCET="1.5"', 'WCET="-1.5"'),
+        ('WCET="1.5"', 'WCET="1.50000001"'),
+        ('task_type="Periodic"', 'task_type="APeriodic"'),
+        ('cycles_per_ms="1000000"', 'cycles_per_ms="0"'),
+        ("<simulation ", '<simulation etm="acet" '),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_simso_has_its_line(tmp_path, old, new):
+    path = tmp_path / "simso.xml"
+    path.write_text(SIMSO.replace(old, new))
+    with pytest.raises(giusto.InputError) as caught:
+        readers.simso(path)
+    assert caught.value.line in (2, 6) and str(caught.value).startswith(f"{path}:{caught.value.line}: ")
+
+
+def test_a_scheduler_of_simso_without_a_like_here_is_refused():
+    for scheduler, processors in [("simso.schedulers.FP", 1), ("simso.schedulers.EDF_mono", 2)]:
+        with pytest.raises(giusto.InputError):
+            readers.SimSo({"a": giusto.Task(1000, 2000)}, scheduler, processors, 1000).system()
 
 
 def test_a_trace_of_the_scheduler_and_tasks_of_rt_app(tmp_path):
@@ -92,8 +120,21 @@ def test_distances_are_those_of_numpy():
     assert verify.kolmogorov_smirnov(a[::1], b) == pytest.approx(most)
     assert verify.wasserstein(a[::2], a[::2].copy()) == 0
     assert verify.wasserstein([1000, -1], [1000, 2000]) == float("inf")
-    with pytest.raises(giusto.InputError):
-        verify.wasserstein(["soon"], [1])
+    for bad in (["soon"], [-2], numpy.array([1, -5])):
+        with pytest.raises(giusto.InputError):
+            verify.wasserstein(bad, [1])
+
+
+def test_claims_of_a_study_are_judged_as_the_command_line_does(tmp_path):
+    code, out, err = run("study", "run", "mdds1-select", "--quick", "--json", "--out", tmp_path)
+    assert out, (code, err)
+    study = ROOT / "studies/mdds1-select/study.toml"
+    found = verify.claims(study, tmp_path / "mdds1-select")
+    assert [claim.to_dict() for claim in found] == json.loads(out)["claims"]
+    assert {claim.says for claim in found if not claim} == {claim.says for claim in found if claim.differs}
+    table = "set,bandwidth,period_ms\n0,0.7,4\n"
+    with pytest.raises(giusto.InputError, match="least"):
+        verify.claims(study, {"least": table})
 
 
 def test_a_plan_is_checked():

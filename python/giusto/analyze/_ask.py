@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple, Type, TypeVar, cast
 
 from .._answer import Answer
 from .._giusto import Question, answer
+from ._progress import Bar, Progress
 
 A = TypeVar("A", bound=Answer)
 
@@ -14,10 +15,11 @@ collected: ContextVar[Optional[List[Tuple[Any, Type[Answer]]]]] = ContextVar("co
 """Where questions go instead of being answered."""
 
 
-def ask(question: Question, of: Type[A]) -> A:
+def ask(question: Question, of: Type[A], progress: Progress = False) -> A:
     """The answer, now; where questions are collected, nothing."""
     waiting = collected.get()
     if waiting is None:
-        return of._read(answer(question))
+        with Bar(progress, question.parts) as bar:
+            return of._read(answer(question, bar.call))
     waiting.append((question, of))
     return cast(A, None)

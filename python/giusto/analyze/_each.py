@@ -11,12 +11,11 @@ from .._answer import Answer
 from .._errors import Error, InputError
 from .._giusto import answers
 from ._ask import collected
+from ._progress import Bar, Progress
 
 if TYPE_CHECKING:
     import numpy
     import pandas
-
-Progress = Union[bool, Callable[[int, int], None]]
 
 
 class Sweep(Sequence[Optional[Answer]]):
@@ -101,8 +100,8 @@ def each(
 
     ``zipped``: the first values together, the second together, and so on, instead of all combinations. ``threads``: 0 for all
     processors. ``progress``: ``True`` for a bar (of tqdm, if it is there), or a function of how many are done and how many there
-    are. What has no answer is ``None`` in the result, and in its ``errors``; with ``strict`` the first such exception is
-    raised.
+    are. What makes no sense raises at once; what has no answer is ``None`` in the result, and its exception in ``errors``; with
+    ``strict`` the first such exception is raised.
 
     >>> import giusto.analyze as analyze
     >>> found = each(analyze.interface, {"period": ["3ms", "4ms"], "scheduler": ["rm", "edf"]}, tasks=["2ms/7ms", "1ms/8ms"])
@@ -114,17 +113,17 @@ def each(
         raise InputError("values that are zipped must be as many of each name")
     combined = zip(*axes.values()) if zipped else itertools.product(*axes.values())
     waiting: List[Tuple[Any, Type[Answer]]] = []
-    outer = collected.set(waiting)
+    token = collected.set(waiting)
     try:
         for values in combined:
+            asked = len(waiting)
             calculator(**fixed, **dict(zip(axes, values)))
+            if len(waiting) != asked + 1:
+                raise InputError("expected a calculator of giusto.analyze, which asks one question")
     finally:
-        collected.reset(outer)
-    bar = _Bar(progress, len(waiting))
-    try:
+        collected.reset(token)
+    with Bar(progress, len(waiting)) as bar:
         texts = answers([question for question, _ in waiting], threads, bar.call)
-    finally:
-        bar.close()
     found: List[Optional[Answer]] = []
     errors: Dict[int, Error] = {}
     for place, (text, (_, of)) in enumerate(zip(texts, waiting)):
@@ -136,27 +135,3 @@ def each(
         else:
             found.append(of(json.loads(cast(str, text))))
     return Sweep(axes, zipped, found, errors)
-
-
-class _Bar:
-    """How far it is, told to who wants to know."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self.call: Optional[Callable[[int], None]] = None
-        self._bar: Any = None
-        if callable(progress):
-            self.call = lambda done: progress(done, total)
-        elif progress:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                return
-            self._bar = tqdm(total=total)
-            self.call = self._tell
-
-    def _tell(self, done: int) -> None:
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -146,14 +146,14 @@ def bucket(
     batch: int = 1,
     tokens: Optional[str] = None,
     depth: Union[int, float, str, None] = None,
-    access: Percentile = "p99",
+    access: Optional[Percentile] = None,
     split: int = 1,
     percentile: Union[Percentile, List[Percentile]] = "p99",
 ) -> Bucket:
     """Waits for the tokens of a bucket, and what splitting it over up to ``split`` brokers costs [LiC20, § 2.2.1].
 
     Messages come at ``rate`` (Poisson) in batches of ``batch``. Without ``tokens`` several rates above theirs are looked at,
-    without ``depth`` the least with which ``access`` of them do not wait.
+    without ``depth`` the least with which ``access`` of them (99 %) do not wait.
 
     >>> found = bucket("10000/s", tokens="11000/s", depth=26)
     >>> round(found.waits[0].delayed, 4)

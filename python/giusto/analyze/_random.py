@@ -9,6 +9,7 @@ from .._answer import Answer
 from .._giusto import Question
 from .._words import Percentile, Time, some
 from ._ask import ask
+from ._progress import Progress
 
 Weighted = Union[Time, Tuple[Any, Any]]
 """A service time, or a pair of it and its share of all requests; a text may be ``"40ms:75%"``."""
@@ -91,14 +92,6 @@ class Map(Answer):
     cells: List[Cell]
 
 
-def _requests(service: Any, measured_ns: Any, batch: Any) -> Tuple[Any, Any, Any]:
-    return (None if service is None else _one_or_more(service)), measured_ns, _one_or_more(batch)
-
-
-def _one_or_more(given: Any) -> List[Any]:
-    return list(given) if isinstance(given, list) else [given]
-
-
 def response(
     rate: str,
     service: Union[Weighted, List[Weighted], None] = None,
@@ -127,8 +120,10 @@ def response(
     >>> found.percentiles[0].ns // 1_000_000
     1039
     """
-    times, measured, sizes = _requests(service, measured_ns, batch)
-    question = Question.response(rate, times, measured, sizes, server, budget, period, some(at), some(percentile), slots, most)
+    times = None if service is None else some(service)
+    question = Question.response(
+        rate, times, measured_ns, some(batch), server, budget, period, some(at), some(percentile), slots, most
+    )
     return ask(question, Response)
 
 
@@ -153,8 +148,8 @@ def slo(
     >>> slo("40/s", "5ms", objective="p90=30ms", period="10ms").choices[0].budget_ns
     3751000
     """
-    times, measured, sizes = _requests(service, measured_ns, batch)
-    question = Question.slo(rate, times, measured, sizes, server, some(objective), some(period), quantum)
+    times = None if service is None else some(service)
+    question = Question.slo(rate, times, measured_ns, some(batch), server, some(objective), some(period), quantum)
     return ask(question, Slo)
 
 
@@ -169,16 +164,18 @@ def map(
     batch: Any = 1,
     server: str = "deferrable",
     measured_ns: Optional[List[int]] = None,
+    progress: Progress = False,
 ) -> Map:
     """Percentiles over ``steps`` bandwidths and as many server periods, on all processors [LiH21, Figures 4.10 to 4.13].
 
     ``bandwidth`` and ``period`` are ranges; when not given, from a little more than the load to the whole core, and from half the
-    mean service time to 16 times it.
+    mean service time to 16 times it. ``progress``: ``True`` for a bar (of tqdm, if it is there), or a function of how many cells
+    are done and how many there are.
 
     >>> found = map("40/s", "5ms", steps=3)
     >>> len(found.cells)
     9
     """
-    times, measured, sizes = _requests(service, measured_ns, batch)
-    question = Question.map(rate, times, measured, sizes, server, some(percentile), bandwidth, period, steps)
-    return ask(question, Map)
+    times = None if service is None else some(service)
+    question = Question.map(rate, times, measured_ns, some(batch), server, some(percentile), bandwidth, period, steps)
+    return ask(question, Map, progress)

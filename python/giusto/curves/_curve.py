@@ -6,6 +6,7 @@ import operator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple, Union
 
+from .. import _giusto
 from .._errors import DoesNotFit, InputError
 from .._words import Time
 from ._pieces import Piece, convolved, joined, lowest
@@ -15,29 +16,15 @@ if TYPE_CHECKING:
 
 Value = Union[int, str, Fraction]
 
-_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "min": 60_000_000_000, "h": 3_600_000_000_000}
-
 
 def ns(time: Union[Time, Fraction]) -> Fraction:
     """A time in ns, exactly."""
-    if not isinstance(time, str):
-        return Fraction(time)
-    number = time.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = _UNITS.get(time[len(number) :].strip())
-    if unit is None or not number:
-        raise InputError(f"{time!r} is not a time; expected a number and one of {', '.join(_UNITS)}, such as '2ms'")
-    return Fraction(number) * unit
+    return time if isinstance(time, Fraction) else Fraction(_giusto.time(time))
 
 
 def per_ns(rate: Value) -> Fraction:
     """A rate in a ns: a number, or a text such as ``"1000/s"``."""
-    if not isinstance(rate, str):
-        return Fraction(rate)
-    count, slash, unit = rate.partition("/")
-    factor = 1000 if count.endswith("k") else 1
-    if not slash or unit.strip() not in _UNITS:
-        raise InputError(f"{rate!r} is not a rate; expected, for example, '1000/s'")
-    return Fraction(count.rstrip("k")) * factor / _UNITS[unit.strip()]
+    return Fraction(*_giusto.rate(rate)) if isinstance(rate, str) else Fraction(rate)
 
 
 class Curve:

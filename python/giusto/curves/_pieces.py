@@ -5,52 +5,48 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-Number = Fraction
-
 
 class Piece(NamedTuple):
     """On [start, end) the value rises from ``value`` by ``slope``; ``end`` of ``None``: for ever. At ``start`` itself the value
     is that of the piece (curves are continuous from the right)."""
 
-    start: Number
-    end: Optional[Number]
-    value: Number
-    slope: Number
+    start: Fraction
+    end: Optional[Fraction]
+    value: Fraction
+    slope: Fraction
 
-    def at(self, t: Number) -> Number:
+    def at(self, t: Fraction) -> Fraction:
         """The value at ``t``, continued beyond the ends."""
         return self.value + self.slope * (t - self.start)
 
-    def moved(self, t: Number, value: Number) -> Piece:
+    def moved(self, t: Fraction, value: Fraction) -> Piece:
         """So much later and higher."""
         return Piece(self.start + t, None if self.end is None else self.end + t, self.value + value, self.slope)
 
 
-def cut(pieces: Sequence[Piece], points: Iterable[Number]) -> List[Tuple[Number, Optional[Number]]]:
-    """The stretches between all ends of the pieces and the points."""
-    ends = {piece.start for piece in pieces} | {piece.end for piece in pieces if piece.end is not None} | set(points)
-    order = sorted(ends)
-    return [(start, order[nth + 1] if nth + 1 < len(order) else None) for nth, start in enumerate(order)]
+def cut(pieces: Sequence[Piece]) -> List[Tuple[Fraction, Optional[Fraction]]]:
+    """The stretches between all ends of the pieces."""
+    order = sorted({piece.start for piece in pieces} | {piece.end for piece in pieces if piece.end is not None})
+    return list(zip(order, [*order[1:], None]))
 
 
 def lowest(pieces: Sequence[Piece], sign: int = 1) -> List[Piece]:
     """The least of all pieces at each time that one covers (with ``sign`` -1 the greatest). O(n² log n)."""
     found: List[Piece] = []
-    for start, end in cut(pieces, ()):
-        last = start if end is None else end
-        here = [piece for piece in pieces if piece.start <= start and (piece.end is None or last <= piece.end != start)]
+    for start, end in cut(pieces):
+        here = [piece for piece in pieces if piece.start <= start and (piece.end is None or start < piece.end)]
         found.extend(_within(here, start, end, sign))
     return joined(found)
 
 
-def _within(lines: Sequence[Piece], start: Number, end: Optional[Number], sign: int) -> List[Piece]:
+def _within(lines: Sequence[Piece], start: Fraction, end: Optional[Fraction], sign: int) -> List[Piece]:
     """The least of lines that all cover [start, end)."""
     found: List[Piece] = []
     at = start
     while lines and (end is None or at < end):
         best = min(lines, key=lambda line: (sign * line.at(at), sign * line.slope))
         crossings = [
-            at + sign * (line.at(at) - best.at(at)) / (sign * (best.slope - line.slope))
+            at + (line.at(at) - best.at(at)) / (best.slope - line.slope)
             for line in lines
             if sign * line.slope < sign * best.slope
         ]

@@ -3,52 +3,39 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, List, Optional, Tuple, Union
+from typing import Callable, List, Optional, Tuple
 
+from .. import _giusto
 from .._errors import InputError
-from .._words import Task, TaskLike, Tasks, Time
+from .._words import Tasks, Time
 from ._curve import Curve, Value, ns
 
 
-def _task(task: TaskLike) -> Tuple[Fraction, Fraction, Fraction, int]:
-    """Wcet, period, deadline, copies."""
-    if isinstance(task, str):
-        rest = task.partition("+")[0]
-        rest, _, deadline = rest.partition("@")
-        wcet, slash, period = rest.partition("/")
-        if not slash:
-            raise InputError(f"{task!r} is not a task; expected wcet/period[@deadline][+offset]")
-        return ns(wcet), ns(period), ns(deadline or period), 1
-    full = Task(*task)
-    return ns(full.wcet), ns(full.period), ns(full.period if full.deadline is None else full.deadline), full.copies
-
-
-def _steps(tasks: Tasks, until: Union[Time, Fraction], of: Any) -> Curve:
+def _steps(tasks: Tasks, until: Time, of: Callable[[int], int]) -> Curve:
     """A staircase up to ``until``, and the line above it from then on."""
-    end = ns(until)
-    jumps: "dict[Fraction, Fraction]" = {Fraction(0): Fraction(0)}
+    end = _giusto.time(until)
+    jumps: "dict[int, Fraction]" = {0: Fraction(0)}
     slope, ahead = Fraction(0), Fraction(0)
-    for wcet, period, deadline, copies in map(_task, tasks):
-        work = wcet * copies
+    for wcet, period, deadline, _, copies in map(_giusto.task, tasks):
+        work = Fraction(wcet * copies)
         slope += work / period
         first = of(deadline)
         # Below the line u (t - first) + work, from its first step on.
         ahead += work - work / period * first
-        for nth in range(int((end - first) // period) + 1 if end >= first else 0):
-            at = first + nth * period
+        for at in range(first, end + 1, period):
             jumps[at] = jumps.get(at, Fraction(0)) + work
     value = Fraction(0)
     points: List[Tuple[Value, Value, Value]] = []
     for at in sorted(jumps):
         value += jumps[at]
         points.append((at, value, 0))
-    last = points[-1][0]
-    beyond = max(end, Fraction(last) + 1)
+    # All times are whole ns: the first that may differ.
+    beyond = end + 1
     points.append((beyond, max(value, ahead + slope * beyond), slope))
     return Curve(points)
 
 
-def dbf(tasks: Tasks, until: Union[Time, Fraction]) -> Curve:
+def dbf(tasks: Tasks, until: Time) -> Curve:
     """Work that is released and due within a window: exact up to ``until``, above it from then on. O(jobs up to then).
 
     >>> demand = dbf(["2ms/7ms", "1ms/8ms"], "56ms")
@@ -58,13 +45,13 @@ def dbf(tasks: Tasks, until: Union[Time, Fraction]) -> Curve:
     return _steps(tasks, until, lambda deadline: deadline)
 
 
-def rbf(tasks: Tasks, until: Union[Time, Fraction]) -> Curve:
+def rbf(tasks: Tasks, until: Time) -> Curve:
     """Work that a synchronous release brings in a window [0, t]: exact up to ``until``, above it from then on.
 
     >>> rbf(["2ms/7ms", "1ms/8ms"], "56ms")("1ns")
     Fraction(3000000, 1)
     """
-    return _steps(tasks, until, lambda deadline: Fraction(0))
+    return _steps(tasks, until, lambda deadline: 0)
 
 
 def sbf(budget: Time, period: Time, until: Time, *, deadline: Optional[Time] = None) -> Curve:

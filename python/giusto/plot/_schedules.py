@@ -26,7 +26,8 @@ def gantt(
     ax: Optional[Axes] = None,
 ) -> Axes:
     """The schedule of a simulation that kept its ``slices``: a row for each task of each server, a bar for each stretch of
-    processor time, a mark up where a job came, and one down at its deadline where relative ``deadlines`` are given by task.
+    processor time, a mark up where a job came, and one down at its deadline. ``names`` and relative ``deadlines`` are those of
+    the rows, in their order: by server, then by task, each that runs in what is drawn.
     """
     import numpy
 
@@ -51,10 +52,10 @@ def gantt(
         came = jobs.of(server=server, task=task)["release_ns"] if task >= 0 else numpy.array([])
         came = came[(came >= first) & (came <= last)]
         _marks(ax, came / size, place, "^")
-        if deadlines is not None and 0 <= task < len(deadlines):
-            due = came + float(ns(deadlines[task]))
+        if deadlines is not None and task >= 0 and place < len(deadlines):
+            due = came + float(ns(deadlines[place]))
             _marks(ax, due[due <= last] / size, place, "v")
-    labels = [_label(server, task, names) for server, task in rows]
+    labels = [names[place] if names and place < len(names) else _label(*row) for place, row in enumerate(rows)]
     ax.set_yticks(range(len(rows)), labels)
     ax.set(xlim=(first / size, last / size), ylim=(len(rows) - 0.5, -0.5), xlabel=f"time ({name})")
     ax.grid(axis="y", visible=False)
@@ -65,9 +66,7 @@ def _marks(ax: Axes, times: Any, place: int, marker: str) -> None:
     ax.plot(times, [place + (0.4 if marker == "^" else -0.4)] * len(times), marker, color="black", markersize=3, clip_on=False)
 
 
-def _label(server: int, task: int, names: Optional[Sequence[str]]) -> str:
+def _label(server: int, task: int) -> str:
     if task < 0:
         return f"server {server}"
-    if names is not None and task < len(names):
-        return names[task]
     return f"server {server}, task {task}" if server else f"task {task}"

@@ -55,8 +55,7 @@ def supply_and_demand(
     """The demand of tasks under EDF (``requests``: what a synchronous release brings) and the supply of a budget in every
     period."""
     end = until if until is not None else int(6 * ns(period))
-    # Exact a little beyond what is drawn, so that no line begins at its end.
-    demand = (rbf if requests else dbf)(tasks, 2 * ns(end))
+    demand = (rbf if requests else dbf)(tasks, end)
     size, word = unit(float(ns(end)))
     named = {"demand" if not requests else "requests": demand, "supply": sbf(budget, period, end)}
     return curves(named, end, value_in=size, ylabel=f"processor time ({word})", ax=ax)
