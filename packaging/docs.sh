@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The documentation as a site, into out/docs: every page of the repository, and the reference of import giusto from its docstrings.
-# It can be read without a network. A link that leads nowhere, or a name that is not there, is an error.
+# The documentation as a site, into out/docs: every page of the repository, and the reference of import giusto from its
+# docstrings. It can be read without a network. A link that leads nowhere, or a name that is not there, is an error.
 #   packaging/docs.sh
 # Fetches Sphinx and MyST, pinned, from PyPI once, into target/docs. Exit: 0 done, 1 an error, 77 the packages cannot be had.
 set -euo pipefail

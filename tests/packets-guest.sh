@@ -11,9 +11,11 @@ for module in llc/llc 802/{stp,garp,mrp} bridge/bridge 8021q/8021q tls/tls ipv4/
 	modules+=("$(echo target/guest/lib/modules/*/kernel/net/$module.ko)")
 done
 modules+=(target/guest/lib/modules/*/kernel/net/sched/{sch_ingress,cls_bpf,cls_u32,sch_fq}.ko)
-modules+=(target/guest/lib/modules/*/kernel/drivers/net/{veth,tun,macvlan,tap,macvtap,ipvlan/ipvlan,bonding/bonding,vxlan/vxlan}.ko)
+net=(target/guest/lib/modules/*/kernel/drivers/net)
+modules+=("${net[0]}"/{veth,tun,macvlan,tap,macvtap,ipvlan/ipvlan,bonding/bonding,vxlan/vxlan}.ko)
 load=$(printf 'insmod %q; ' "${modules[@]/#/$PWD/}")
-# What depends on the kernel most; an emulated processor is ten times slower. All of it: tests/packets-guest.sh ''  (an empty word).
+# What depends on the kernel most; an emulated processor is ten times slower. All of it: tests/packets-guest.sh '' (an empty
+# word).
 [ $# -gt 0 ] || set -- moved 'tap with NAPI' bucket 'waiting for tokens' 'raw sockets do not bypass the bucket' \
 	'a filter of others' 'kinds without threads' 'VLANs at an uplink'
 [ -n "$1" ] || shift

@@ -131,7 +131,7 @@ fn told(
     if args.site.json {
         let of = |judged: &Judged| json!({"kept": judged.kept, "late": judged.late});
         let told = json!({"path": path.name, "proven": proven, "simulated": simulated, "with": of(&kept),
-            "without": of(&no_plan), "beside": trial.slices.iter().map(|slice| slice.beside).sum::<u64>(), "removed": trial.removed.len(), "stolen": trial.stolen});
+            "without": of(&no_plan), "beside": beside(trial), "removed": trial.removed.len(), "stolen": trial.stolen});
         return Ok((verdict, Some(told)));
     }
     for (how, slices, judged) in [("without the plan", &without, &no_plan), ("with the plan", &with, &kept)] {
@@ -199,22 +199,23 @@ fn save(trial: &Trial<PathSlice>, files: &Files) -> Result<(), Failure> {
 }
 
 /// How it was obtained.
+/// Messages of other paths that came to their end meanwhile.
+fn beside(trial: &Trial<PathSlice>) -> u64 {
+    trial.slices.iter().map(|slice| slice.beside).sum()
+}
+
 fn how(args: &RunArgs, planned: &PathPlan, trial: &Trial<PathSlice>) -> Vec<(String, String)> {
     let cycles = trial.slices.iter().map(|slice| slice.cycle).max().unwrap_or(0);
     let mut lines = vec![
         line("path", format!("{} through {}", planned.source, crate::paths::route(planned))),
-        line(
-            "beside it",
-            match trial.slices.iter().map(|slice| slice.beside).sum::<u64>() {
-                0 => "no messages of other paths".into(),
-                beside => format!("{beside} messages of paths that share services with it"),
-            },
-        ),
         line("slices", format!("{cycles} cycles, {:.0} a slice, seed {}", trial.slice, args.seed)),
         line("shared, no plan", "SCHED_OTHER beside the competitors"),
         line("shared, Giusto", "the plan's reservations of all stages beside the competitors"),
         line("stolen by the hypervisor", format!("{:.2} % of the time", trial.stolen.as_f64() * 100.0)),
     ];
+    if beside(trial) > 0 {
+        lines.push(line("beside it", format!("{} messages of paths that share services with it", beside(trial))));
+    }
     lines.extend(removed(&trial.removed, trial.slices.len(), trial.slice).map(|removed| line("removed", removed)));
     lines.extend(crate::report::origin());
     lines

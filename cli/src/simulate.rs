@@ -45,7 +45,10 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
                 own.paths.iter().zip(&together).filter(|(path, _)| elsewhere(path)).map(|(_, first)| *first).collect();
             let is_whole: Vec<bool> = together.iter().map(|first| !parts.contains(first)).collect();
             for (path, _) in own.paths.iter().zip(&is_whole).filter(|(_, is_whole)| !**is_whole && !args.site.json) {
-                say!("path '{}' is not simulated: it, or one that shares services with it, goes on elsewhere; without --host all of it is", path.name);
+                say!(
+                    "path '{}' is not simulated: it, or one that shares services with it, goes on elsewhere; leave --host out",
+                    path.name
+                );
             }
             let mut is_whole = is_whole.into_iter();
             own.paths.retain(|_| is_whole.next() == Some(true));

@@ -155,8 +155,8 @@ impl Bench<'_, '_> {
         driven
     }
 
-    /// All paths at once, once none has messages on their way, until the one that is tried is through; how many of the others' came
-    /// to their end.
+    /// All paths at once, once none has messages on their way, until the one that is tried is through; how many of the others'
+    /// came to their end.
     fn drive(&mut self, slice: Duration, seed: u64) -> Result<(PathReport, u64), Error> {
         let Bench { own, beside, generator, stop, .. } = self;
         // What a slice without the plan has left in the queues is no message of the next one.

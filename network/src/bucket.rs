@@ -37,7 +37,8 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
-/// A bucket of an interface. Where its programs are filters the kernel keeps them, also when this has gone, until they are removed.
+/// A bucket of an interface. Where its programs are filters the kernel keeps them, also when this has gone, until they are
+/// removed.
 pub(crate) struct Packets {
     place: Place,
     /// Its programs, where they are links.

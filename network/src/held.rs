@@ -357,8 +357,8 @@ impl Held {
         let queues = self.there.as_ref().map_or(1, |there| there.queues);
         if self.goal.promised && queues > 1 {
             all.push(format!(
-                "{name} has {queues} queues, whose threads may process a packet after later ones, and its bound counts on one: its \
-                 promise is not kept until it has one (ethtool -L {name} rx 1 tx 1, and so at its other end)"
+                "{name} has {queues} queues, whose threads may process a packet after later ones, and its bound counts on one: \
+                 its promise is not kept until it has one (ethtool -L {name} rx 1 tx 1, and so at its other end)"
             ));
         }
         for program in self.bucket.iter().flat_map(Packets::behind) {

@@ -1,4 +1,4 @@
-//! Programs at an interface as BPF links (tcx, Linux 6.6): they come before those of others, nobody else's change of a queueing
+//! Programs at an interface as BPF links (tcx, Linux 6.6): they come before those of others, no other program's change of a queueing
 //! discipline takes them off, and they go with this process.
 //!
 //! A link tells its program no `classid`. So each interface has an entry of eight instructions for each of its programs, which
@@ -13,8 +13,8 @@ use aya::util::KernelVersion;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// So many interfaces have links at most: for each of the three the kernel waits until no processor can see what was there before,
-/// some 10 ms, while nothing else can change an interface.
+/// So many interfaces have links at most: for each of the three the kernel waits until no processor can see what was there
+/// before, some 10 ms, while nothing else can change an interface.
 const MOST: usize = 16;
 
 /// A program at an interface, until this is dropped.
