@@ -108,9 +108,10 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         let name = &vif.name;
         if let Some([sent, received]) = &vif.buckets() {
             lines.push(format!(
-                "put the BPF program giusto_to on {name} (a tcx link; before Linux 6.6, or of more than 16, tc qdisc add dev {name} \
-                 clsact with a filter), and giusto_from on a tap; of a veth pair giusto_sent at its other end, and giusto_arrived \
-                 for what bypasses that: drop or delay beyond {sent} of what it sends, and beyond {received} of what is sent to it, counted in {}s",
+                "put the BPF program giusto_to on {name} (a tcx link; before Linux 6.6, or of more than 16, tc qdisc add dev \
+                 {name} clsact with a filter), and giusto_from on a tap; of a veth pair giusto_sent at its other end, and \
+                 giusto_arrived for what bypasses that: drop or delay beyond {sent} of what it sends, and beyond {received} of \
+                 what is sent to it, counted in {}s",
                 network.count
             ));
             lines.push(format!(

@@ -1,5 +1,5 @@
-//! Programs at an interface as BPF links (tcx, Linux 6.6): they come before those of others, no other program's change of a queueing
-//! discipline takes them off, and they go with this process.
+//! Programs at an interface as BPF links (tcx, Linux 6.6): they come before those of others, no other program's change of a
+//! queueing discipline takes them off, and they go with this process.
 //!
 //! A link tells its program no `classid`. So each interface has an entry of eight instructions for each of its programs, which
 //! writes its number where the bucket's program looks for it, and goes on there.

@@ -228,7 +228,7 @@ fn what_cannot_be_planned_together_says_why() {
         refused(&site(&used, vec![line("one", "10/s", one, "200ms"), line("two", "10/s", other, "200ms")])).to_string()
     };
     assert!(two(&["a", "b"], &["b", "a"]).contains("in another order"));
-    assert!(two(&["a", "b", "d"], &["a", "c", "d"]).contains("part and meet again"));
+    assert!(two(&["a", "b", "d"], &["a", "c", "d"]).contains("part behind 'a' and meet again"));
     // Which of them is too slow, and what would fit.
     let mut slow = crossing();
     slow.paths.all[1].points[0].within = time("9ms");
@@ -287,7 +287,7 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
         plan.paths.truncate(1);
         own(plan).meets.clear();
     });
-    assert!(why.contains("late at 'store'") || why.contains("of a path"), "{why}");
+    assert!(why.contains("late at 'store'") || why.contains("a path through it"), "{why}");
     assert!(broken(&|plan| plan.paths[1].name = "braking".into()).contains("different names"));
     // The link that it comes by: it may be earlier at the store.
     let far = |plan: &mut Plan, path: usize, link: &str| {

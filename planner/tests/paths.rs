@@ -269,7 +269,7 @@ fn a_plan_that_claims_too_much_is_broken() {
         ("a link to", on_path(&|path| served(path, 1).link = Some(ms("1ms")))),
         ("late at", on_path(&|path| path.source = poisson("100/s"))),
         ("a path through it", broken(&|plan| plan.paths.clear())),
-        ("late at 'camera'", broken(&|plan| plan.paths.push(plan.paths[0].clone()))),
+        ("different names", broken(&|plan| plan.paths.push(plan.paths[0].clone()))),
         (
             "what paths count on",
             broken(&|plan| {
