@@ -240,6 +240,8 @@ fn what_cannot_be_planned_together_says_why() {
     assert!(matches!(cause(&busy), PathCause::Overload { .. }), "{:?}", cause(&busy));
 }
 
+type Change = dyn Fn(&mut Plan);
+
 #[test]
 fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
     let good = told(&crossing());
@@ -254,7 +256,7 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
     fn met(plan: &mut Plan) -> &mut PathMeet {
         &mut plan.paths[0].points[0].meets[0]
     }
-    let changes: [(&str, &dyn Fn(&mut Plan)); 13] = [
+    let changes: [(&str, &Change); 13] = [
         ("a part for 'radar' of 'record'", &|plan| own(plan).meets.clear()),
         ("a part for 'radar' of 'record'", &|plan| met(plan).path = "braking".into()),
         ("a part for 'radar' of 'record'", &|plan| met(plan).service = "store".into()),
