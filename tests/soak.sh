@@ -46,5 +46,6 @@ result=docs/soak.txt
 		grep -E '^real:|panicked'
 	/usr/bin/python3 tests/attacks.py 2>&1 | grep -E '^\.*  |FAILED|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/hostile_agents.py 2>&1 | grep -E '^(test_|fault|forged|killed|member|strangers|process id|quiet|Ran)|^ +[a-z].*  ' || [ ${PIPESTATUS[0]} = 77 ]
+	/usr/bin/python3 tests/path.py 2>&1 | grep -E '^a trial of|FAILED|Ran' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/deaths.py 2>&1 | grep -E '^test_|seed|passed' || [ ${PIPESTATUS[0]} = 77 ]
 } | tee $result
