@@ -5,8 +5,8 @@ use crate::failure::{apart, create, Failure};
 use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use crate::tell::tell;
-use giusto_measure::{path_arrivals, LoadPlan, PathEnds, PathReport};
-use giusto_model::{Duration, JobRecord, JobWriter, Load, Path, PathLoad};
+use giusto_measure::{PathEnds, PathReport, PathRun};
+use giusto_model::{Duration, JobRecord, JobWriter, Path, PathLoad};
 use giusto_verify::{Kept, Sample, Verdict};
 use serde_json::json;
 use std::process::ExitCode;
@@ -26,19 +26,9 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
     let unknown = || Failure::input(format!("the site has no path '{}'; it has {known}", args.path));
     let path = site.paths.all.iter().find(|path| path.name == args.path).ok_or_else(unknown)?;
     let PathLoad { send, receive } = ends(args, path)?;
-    let load = Load::Echo { address: send, value: 1 };
-    let (tasks, arrivals) = path_arrivals(path);
-    let plan = LoadPlan {
-        load: &load,
-        tasks: &tasks,
-        arrivals,
-        trace: &[],
-        warm_up: WARM_UP,
-        run: args.length,
-        seed: args.seed,
-        generator: crate::generator::generator(),
-    };
-    let report = PathEnds::new(send, receive)?.drive(&plan, &mut |_| true)?;
+    let generator = crate::generator::generator();
+    let run = PathRun { warm_up: WARM_UP, length: args.length, seed: args.seed, generator };
+    let report = PathEnds::new(send, receive)?.drive(path, &run, &mut |_| true)?;
     if let Some(out) = &args.out {
         let broken = |error| Failure::running(format!("cannot write {}: {error}", out.display()));
         let mut writer = JobWriter::new(create(out)?).map_err(broken)?;

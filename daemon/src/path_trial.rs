@@ -7,8 +7,8 @@ use crate::slices::{
     NO_PLAN_EVERY,
 };
 use crate::Error;
-use giusto_measure::{Generator, LoadPlan, PathEnds, PathReport};
-use giusto_model::{Duration, JobRecord, Load, Path, PathLoad, Plan};
+use giusto_measure::{Generator, PathEnds, PathReport, PathRun};
+use giusto_model::{Duration, JobRecord, Path, PathLoad, Plan};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -73,7 +73,7 @@ pub fn try_path(
     let slice = length(path, options.slice);
     let drive = |(path, load): (&Path, PathLoad)| {
         let ends = PathEnds::new(load.send, load.receive)?;
-        Ok::<_, Error>(Driven { path: path.clone(), load, ends })
+        Ok::<_, Error>(Driven { path: path.clone(), ends })
     };
     let own = drive((path, load))?;
     let beside = beside.iter().copied().map(drive).collect::<Result<_, _>>()?;
@@ -96,32 +96,7 @@ pub fn try_path(
 /// A path whose messages are sent.
 struct Driven {
     path: Path,
-    load: PathLoad,
     ends: PathEnds,
-}
-
-impl Driven {
-    /// For so long, as long as it may `go_on`.
-    fn drive(
-        &mut self,
-        (slice, seed): (Duration, u64),
-        generator: Generator,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<PathReport, giusto_measure::Error> {
-        let (tasks, arrivals) = giusto_measure::path_arrivals(&self.path);
-        let load = Load::Echo { address: self.load.send, value: 1 };
-        let plan = LoadPlan {
-            load: &load,
-            tasks: &tasks,
-            arrivals,
-            trace: &[],
-            warm_up: WARM_UP,
-            run: slice,
-            seed,
-            generator,
-        };
-        self.ends.drive(&plan, &mut |_| go_on())
-    }
 }
 
 struct Bench<'b, 'd> {
@@ -165,17 +140,19 @@ impl Bench<'_, '_> {
         }
         // More than the tried one takes.
         let longer = slice.checked_add(SETTLE).unwrap_or(slice);
+        let run = PathRun { warm_up: WARM_UP, length: slice, seed, generator: generator.clone() };
         let through = AtomicBool::new(false);
         let go_on = || !through.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
             let drive = |(nth, other): (u64, &mut Driven)| {
-                let report = other.drive((longer, seed ^ (nth << 32)), generator.clone(), &go_on);
+                let run = PathRun { length: longer, seed: seed ^ (nth << 32), ..run.clone() };
+                let report = other.ends.drive(&other.path, &run, &mut |_| go_on());
                 through.store(true, Ordering::Relaxed);
                 report.map_err(|why| Error::Path { name: other.path.name.clone(), what: why.to_string() })
             };
             let others: Vec<_> =
                 (1..).zip(beside).map(|(nth, other)| scope.spawn(move || drive((nth, other)))).collect();
-            let driven = own.drive((slice, seed), generator.clone(), &|| !stop() && go_on());
+            let driven = own.ends.drive(&own.path, &run, &mut |_| !stop() && go_on());
             through.store(true, Ordering::Relaxed);
             let others: Vec<Result<PathReport, Error>> =
                 others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why))).collect();

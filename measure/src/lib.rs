@@ -45,7 +45,7 @@ pub use listener::{listener, listening};
 pub use listening::wait_listening;
 pub use noise::{steal, steal_clock, stolen, Noise};
 pub use observe::{drive_observed, observe, Observed};
-pub use path::{path_arrivals, PathEnds, PathReport};
+pub use path::{PathEnds, PathReport, PathRun};
 pub use profiler::profile;
 pub use schedule::LoadPlan;
 pub use serves::{serves, Served};

@@ -8,8 +8,8 @@ use crate::client::connect;
 use crate::clock::now;
 use crate::drive::wait;
 use crate::schedule::{LoadPlan, Schedule};
-use crate::Error;
-use giusto_model::{Arrivals, Duration, Instant, JobRecord, Lateness, Path, PathSource, Task};
+use crate::{Error, Generator};
+use giusto_model::{Arrivals, Duration, Instant, JobRecord, Lateness, Load, Path, PathSource, Task};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -40,8 +40,21 @@ impl PathReport {
     }
 }
 
+/// How messages of a path are sent, as its source would.
+#[derive(Clone, Debug)]
+pub struct PathRun {
+    /// What is sent first, and not counted.
+    pub warm_up: Duration,
+    /// For so long after that.
+    pub length: Duration,
+    /// The same seed sends at the same times.
+    pub seed: u64,
+    /// What sends them.
+    pub generator: Generator,
+}
+
 /// How messages of a path come, as tasks or at random: what a [`LoadPlan`] takes.
-pub fn path_arrivals(path: &Path) -> (Vec<Task>, Option<Arrivals>) {
+fn arrivals(path: &Path) -> (Vec<Task>, Option<Arrivals>) {
     match path.source {
         PathSource::Poisson(rate) => (Vec::new(), Some(Arrivals { rate, batch: 1 })),
         // Each of a burst is a client of its own; they are sent when they are due.
@@ -80,18 +93,23 @@ impl PathEnds {
         Ok(PathEnds { listener, receive, first, send, back: None, out: 0 })
     }
 
-    /// Sends lines for `warm_up + run` of `plan`, whose load says nothing, and waits up to 5 s more until all have come back.
-    /// `on_progress` hears about ten times a second how much of that time has gone and says whether to go on.
+    /// Sends messages of `path`, and waits up to 5 s more until all have come back. `on_progress` hears about ten times a second how much of that time has gone and says whether to go on.
     ///
     /// # Errors
     /// A plan that makes no sense, a connection that is closed, a last stage that does not connect within 5 s of the first line
     /// that is due, something else than lines.
     pub fn drive(
         &mut self,
-        plan: &LoadPlan,
+        path: &Path,
+        run: &PathRun,
         on_progress: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<PathReport, Error> {
-        let mut schedule = Schedule::new(plan)?;
+        let (tasks, arrivals) = arrivals(path);
+        let PathRun { warm_up, length, seed, generator } = run.clone();
+        let load = Load::Echo { address: self.send, value: 1 }; // what a line says is its own
+        let (load, tasks) = (&load, &tasks[..]);
+        let plan = LoadPlan { load, tasks, arrivals, trace: &[], warm_up, run: length, seed, generator };
+        let mut schedule = Schedule::new(&plan)?;
         let _applied = plan.generator.apply()?;
         let mut run = Run { jobs: Vec::new(), came: 0, stages: BTreeMap::new() };
         let origin = now() + 5_000_000;
@@ -240,8 +258,6 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Generator;
-    use giusto_model::Load;
     use std::io::{BufRead, BufReader};
 
     /// A chain of two that pass lines on, the second of which holds each for 2 ms.
@@ -266,19 +282,20 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let second = stage("second", free, 2, 7);
         let first = stage("first", second, 0, usize::MAX);
-        let load = Load::Echo { address: first, value: 1 };
-        let plan = LoadPlan {
-            load: &load,
-            tasks: &[],
-            arrivals: Some(Arrivals { rate: "100/s".parse().unwrap(), batch: 1 }),
-            trace: &[],
-            warm_up: Duration::ZERO,
-            run: Duration::from_ms(500),
-            seed: 3,
-            generator: Generator::default(),
+        let path = Path {
+            name: "two".into(),
+            source: PathSource::Poisson("100/s".parse().unwrap()),
+            through: Vec::new(),
+            points: Vec::new(),
+            every: None,
+            load: None,
+            observe: None,
+            packets: Path::PACKETS,
         };
+        let (warm_up, length) = (Duration::ZERO, Duration::from_ms(500));
+        let run = PathRun { warm_up, length, seed: 3, generator: Generator::default() };
         let mut ends = PathEnds::new(first, free).unwrap();
-        let report = ends.drive(&plan, &mut |_| true).unwrap();
+        let report = ends.drive(&path, &run, &mut |_| true).unwrap();
         assert!(report.jobs.len() > 20 && report.lost == 1, "{report:?}");
         assert!(report.jobs.iter().filter_map(JobRecord::response_ns).all(|response| response >= 2_000_000));
         assert_eq!(report.stages.keys().collect::<Vec<_>>(), ["first", "second"]);
@@ -288,7 +305,7 @@ mod tests {
         ends.settle(Duration::from_ms(10), &|| false).unwrap();
         assert_eq!(ends.out, 0, "is not waited for again");
         // Over the same connections, and none of the first run's lines counts.
-        let report = ends.drive(&LoadPlan { seed: 4, ..plan }, &mut |_| true).unwrap();
+        let report = ends.drive(&path, &PathRun { seed: 4, ..run }, &mut |_| true).unwrap();
         assert!(report.jobs.len() > 20 && report.lost == 0, "{report:?}");
     }
 }

@@ -62,10 +62,6 @@ pub(super) struct Ask {
 }
 
 impl Course {
-    pub(super) fn per_ns(&self) -> f64 {
-        self.source.per_ns()
-    }
-
     /// Which service that is, if it is one.
     pub(super) fn served(&self, nth: usize) -> Option<usize> {
         match self.route[nth] {

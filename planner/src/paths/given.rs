@@ -122,11 +122,7 @@ impl Given<'_> {
 
     /// The next stage of its `way`, with what is between.
     fn stage(&self, way: &mut Way, one: &Through, branch: Option<u32>, copies: Copies) -> Result<(), Refusal> {
-        let service = match one {
-            Through::Service(name) => Some(name.as_str()),
-            Through::Topic(_) | Through::All(_) => None,
-        };
-        let Some(name) = service else {
+        let Through::Service(name) = one else {
             let mut others = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
             if let Some(other) = others.find(|other| other.through.contains(one)) {
                 let cause = PathCause::Shared { topic: one.to_string(), other: other.name.clone() };

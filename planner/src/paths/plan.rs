@@ -134,10 +134,9 @@ impl Group<'_> {
         question: &Question,
         found: Result<Found, Error>,
     ) -> Result<(Vec<Interface>, Vec<PathPlan>), Refusal> {
-        let first = &self.0[0];
         let found = found.map_err(|why| match why {
             Error::Path(why) if self.0.len() > 1 => self.tangled(question, why),
-            why => first.refused(PathCause::Analysis(why)),
+            why => self.0[0].refused(PathCause::Analysis(why)),
         })?;
         match found {
             Found::Servers(servers, kept) => {

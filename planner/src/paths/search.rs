@@ -65,11 +65,9 @@ fn found(asked: &Asked) -> Result<Found, Error> {
         true => None,
         false => {
             let rough = Search { asked, proofs: Proofs::new(asked, Laws::rough) };
-            rough
-                .alike()?
-                .ok()
-                .map(|begun| rough.better(begun, asked.rounds.max(usize::from(asked.courses.len() == 1))))
-                .transpose()?
+            // One path is cheap to look at, several are not.
+            let rounds = if asked.courses.len() == 1 { asked.rounds.max(1) } else { asked.rounds };
+            rough.alike()?.ok().map(|begun| rough.better(begun, rounds)).transpose()?
         }
     };
     let begun = match begun {
@@ -115,7 +113,13 @@ impl Ask {
 impl Search<'_> {
     fn loads(&self) -> Vec<f64> {
         let load = |(nth, stage): (usize, &Ask)| {
-            let own = self.asked.courses.iter().filter(|course| course.visits(nth)).map(Course::per_ns).sum::<f64>();
+            let own = self
+                .asked
+                .courses
+                .iter()
+                .filter(|course| course.visits(nth))
+                .map(|course| course.source.per_ns())
+                .sum::<f64>();
             (own + stage.others.map_or(0.0, Rate::per_ns)) * stage.mean()
         };
         self.asked.stages.iter().enumerate().map(load).collect()
