@@ -305,6 +305,19 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
     far(&mut found, 1, "40ms");
     let why = check_plan(&found).unwrap_err().to_string();
     assert!(why.contains("path 'braking': messages that are late at 'store'"), "{why}");
+    // With more time at the radar, which the store gets, too, as its messages may be earlier, all is proven as before ...
+    let mut longer = good.clone();
+    let more = |time: &mut Duration| *time = time.checked_add(Duration::from_ms(200)).unwrap();
+    more(&mut met(&mut longer).part.within);
+    let point = own(&mut longer);
+    more(&mut point.parts[1].within);
+    more(&mut point.at);
+    more(&mut point.within);
+    check_plan(&longer).unwrap();
+    // ... and enough for more messages there, but not where they meet.
+    longer.paths[1].source = PathSource::Poisson("60/s".parse().unwrap());
+    let why = check_plan(&longer).unwrap_err().to_string();
+    assert!(why.contains("path 'braking': messages that are late at 'store'"), "{why}");
     // Paths that go the same way have the same link there.
     let services = [("gate", 1), ("left", 2), ("right", 2)];
     let one = line("one", "20/s", &["gate", "left"], "200ms");
