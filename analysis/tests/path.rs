@@ -162,6 +162,25 @@ fn forks_count_all_branches_and_the_longest_time() {
 }
 
 #[test]
+fn it_does_not_matter_which_branch_of_a_fork_is_named_first() {
+    let stages = vec![share(ms(2), ms(4)), Stage::Bounded(ms(50)), Stage::Bounded(ms(3)), share(ms(2), ms(4))];
+    let net = |branches: Vec<Vec<Visit>>| {
+        let route = vec![Step::At(visit(0, ms(1))), Step::All(branches), Step::At(visit(3, ms(1)))];
+        Net { stages: stages.clone(), flows: vec![Flow { source: poisson("150/s"), route }] }
+    };
+    let (long, short) = (vec![visit(1, ms(1))], vec![visit(2, ms(1))]);
+    let line = |most: Duration| {
+        let stages = vec![share(ms(2), ms(4)), Stage::Bounded(most), share(ms(2), ms(4))];
+        within(&chain(stages, "150/s", ms(1)), 0, 0.01).unwrap().within
+    };
+    // As through the longest of them.
+    for branches in [vec![long.clone(), short.clone()], vec![short, long]] {
+        assert_eq!(within(&net(branches), 0, 0.01).unwrap().within, line(ms(50)));
+    }
+    assert!(line(ms(3)) < line(ms(50)));
+}
+
+#[test]
 fn what_is_no_path_is_refused_by_name() {
     let anew = Share { server: Server::ConstantBandwidth, budget: ms(2), period: ms(4) };
     let net = chain(vec![share(ms(2), ms(4)), Stage::Share { share: anew, company: false }], "250/s", ms(1));
