@@ -93,7 +93,8 @@ impl PathEnds {
         Ok(PathEnds { listener, receive, first, send, back: None, out: 0 })
     }
 
-    /// Sends messages of `path`, and waits up to 5 s more until all have come back. `on_progress` hears about ten times a second how much of that time has gone and says whether to go on.
+    /// Sends messages of `path`, and waits up to 5 s more until all have come back. `on_progress` hears about ten times a
+    /// second how much of that time has gone and says whether to go on.
     ///
     /// # Errors
     /// A plan that makes no sense, a connection that is closed, a last stage that does not connect within 5 s of the first line
