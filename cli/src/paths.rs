@@ -1,6 +1,6 @@
 //! Paths in words and in JSON.
 
-use giusto_model::{Duration, Path, PathPlan, Percentile, Site, Steps, Through};
+use giusto_model::{Duration, Link, LinkTimes, Path, PathPlan, Percentile, Site, Steps, Through};
 use serde_json::{json, Value};
 
 /// `path braking: camera, controller: p99 ≤ 22.1 ms proven (p99 ≤ 30 ms promised); 'giusto explain braking' tells the stages`
@@ -37,8 +37,11 @@ fn at_most(percentile: Option<Percentile>, time: Duration) -> String {
 
 /// Links and paths of a site, a line each.
 pub(crate) fn of_site(site: &Site) -> Vec<String> {
-    let links =
-        site.paths.links.iter().map(|link| format!("link {} to {}: at most {}", link.from, link.to, link.worst));
+    let link = |link: &Link| {
+        let measured = link.measured.as_ref().map(|one| format!(", of {} messages in '{}'", one.messages, one.file));
+        format!("link {} to {}: at most {}{}", link.from, link.to, link.worst, measured.unwrap_or_default())
+    };
+    let links = site.paths.links.iter().map(link);
     links.chain(site.paths.all.iter().map(of_path)).collect()
 }
 
@@ -55,7 +58,12 @@ pub(crate) fn words(through: &[Through]) -> String {
 
 /// The same for programs.
 pub(crate) fn links_json(site: &Site) -> Value {
-    let link = |link: &giusto_model::Link| json!({"from": link.from, "to": link.to, "worst_ns": link.worst});
+    let link = |Link { from, to, worst, measured }: &Link| {
+        let measured = measured.as_ref().map(
+            |LinkTimes { file, messages, latency }| json!({"file": file, "messages": messages, "latency": latency}),
+        );
+        json!({"from": from, "to": to, "worst_ns": worst, "measured": measured})
+    };
     site.paths.links.iter().map(link).collect()
 }
 

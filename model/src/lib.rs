@@ -18,6 +18,7 @@ mod in_mode;
 mod jobs;
 mod kind;
 mod latency;
+mod link;
 mod member;
 mod modes;
 mod network;
@@ -60,6 +61,7 @@ pub use latency::{
     Answer, Behind, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
     LatencyVerdict, ManagerLatency, ManagerRun, Stress, LATENCY_VERSION,
 };
+pub use link::{times_of, Link, LinkStage, LinkTimes};
 pub use member::Member;
 pub use modes::{
     ChangePolicy, LocalNeed, LocalPlan, LocalProof, MemberMode, MemberPlan, ModeChanges, ModePlan, ModesPlan,
@@ -69,7 +71,7 @@ pub use network::{HostNetwork, NetworkPlan, PacketBucket, PacketClass, PacketUni
 pub use observation::{Foreign, Observation, ObservedHost, OBSERVATION_VERSION};
 pub use observe::{Exporter, Observe, Reported};
 pub use path::{
-    BrokerStage, InterfaceStage, Link, PacketWay, Path, PathEvery, PathLoad, PathMeet, PathObserve, PathPart, PathPlan,
+    BrokerStage, InterfaceStage, PacketWay, Path, PathEvery, PathLoad, PathMeet, PathObserve, PathPart, PathPlan,
     PathPoint, PathSource, PathStage, Paths, ServiceStage, Steps, Through, TokensStage,
 };
 pub use percentile::{Arrivals, Percentile, ServiceTime, Within};

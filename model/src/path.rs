@@ -1,6 +1,6 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
-use crate::{together, Bucket, Duration, Percentile, Rate, Reason, Within};
+use crate::{times_of, together, Bucket, Duration, Link, LinkStage, Percentile, Rate, Reason, Within};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -21,17 +21,6 @@ impl Paths {
     pub fn through<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a Path> + 'a {
         self.all.iter().filter(move |path| path.services().any(|stage| stage == service))
     }
-}
-
-/// What neither host controls on the way of a message from one to the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// The host that sends.
-    pub from: String,
-    /// The host that receives, another one.
-    pub to: String,
-    /// No message takes longer. `{worst: 300us}`.
-    pub worst: Duration,
 }
 
 /// A chain of services and topics with a promise on the time from a message's arrival at the first to its end at the last.
@@ -225,6 +214,8 @@ pub enum PathStage {
     Broker(BrokerStage),
     /// An interface of a service before it or after it.
     Interface(InterfaceStage),
+    /// A link to another host, as it was measured.
+    Link(LinkStage),
 }
 
 /// A service of a path.
@@ -323,11 +314,7 @@ impl fmt::Display for PacketWay {
 impl BrokerStage {
     /// The slowest law with these percentiles: times with their probabilities.
     pub fn times(&self) -> Vec<(Duration, f64)> {
-        let ends = self.latency.iter().map(|point| (point.within, point.percentile.percent() / 100.0));
-        let ends = ends.chain([(self.worst, 1.0)]);
-        let part =
-            |before: &mut f64, (time, below): (Duration, f64)| Some((time, below - std::mem::replace(before, below)));
-        ends.scan(0.0, part).collect()
+        times_of(&self.latency, self.worst)
     }
 }
 
@@ -339,16 +326,17 @@ impl PathStage {
             PathStage::Tokens(stage) => &stage.on,
             PathStage::Broker(stage) => &stage.on,
             PathStage::Interface(stage) => &stage.on,
+            PathStage::Link(stage) => &stage.on,
         }
     }
 
-    /// The longest time over the link from the host of the stage before.
+    /// The longest time over the link from the host of the stage before; `None` where that is a stage of its own.
     pub fn link(&self) -> Option<Duration> {
         match self {
             PathStage::Service(stage) => stage.link,
             PathStage::Tokens(stage) => stage.link,
             PathStage::Interface(stage) => stage.link,
-            PathStage::Broker(_) => None,
+            PathStage::Broker(_) | PathStage::Link(_) => None,
         }
     }
 
@@ -357,7 +345,7 @@ impl PathStage {
         match self {
             PathStage::Service(stage) => stage.branch,
             PathStage::Interface(stage) => stage.branch,
-            PathStage::Tokens(_) | PathStage::Broker(_) => None,
+            PathStage::Tokens(_) | PathStage::Broker(_) | PathStage::Link(_) => None,
         }
     }
 
@@ -365,7 +353,7 @@ impl PathStage {
     pub fn service(&self) -> Option<&str> {
         match self {
             PathStage::Service(stage) => Some(&stage.service),
-            PathStage::Tokens(_) | PathStage::Broker(_) | PathStage::Interface(_) => None,
+            PathStage::Tokens(_) | PathStage::Broker(_) | PathStage::Interface(_) | PathStage::Link(_) => None,
         }
     }
 }
@@ -377,6 +365,7 @@ impl fmt::Display for PathStage {
             PathStage::Tokens(stage) => f.pad(&format!("tokens of {}", stage.tokens_of)),
             PathStage::Broker(stage) => f.pad(&format!("broker of {}", stage.broker_of)),
             PathStage::Interface(stage) => f.pad(&format!("{} ({})", stage.interface, stage.way)),
+            PathStage::Link(stage) => f.pad(&format!("link to {}", stage.on)),
         }
     }
 }

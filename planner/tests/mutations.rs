@@ -368,7 +368,7 @@ fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
                     often += stage.others.map_or(0.0, |others| others.per_ns());
                     true
                 }
-                PathStage::Broker(_) | PathStage::Interface(_) => true,
+                PathStage::Broker(_) | PathStage::Interface(_) | PathStage::Link(_) => true,
             };
             leave.push(often / (1.0 - growth));
             holds

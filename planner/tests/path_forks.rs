@@ -37,7 +37,12 @@ fn site(source: PathSource, promise: &str) -> Site {
     ];
     let mut site = sites(&[&[0, 1], &[0, 1]], services);
     let fork = Through::All(vec![vec![service("detector")], vec![service("tracker"), service("filter")]]);
-    let link = |from: &str, to: &str, worst: &str| Link { from: from.into(), to: to.into(), worst: time(worst) };
+    let link = |from: &str, to: &str, worst: &str| Link {
+        from: from.into(),
+        to: to.into(),
+        worst: time(worst),
+        measured: None,
+    };
     site.paths.links = vec![link("edge-1", "edge-2", "300us"), link("edge-2", "edge-1", "500us")];
     let through = vec![service("camera"), fork, service("controller")];
     site.paths.all = vec![path("braking", source, through, time(promise))];

@@ -56,7 +56,7 @@ fn site(source: PathSource, promise: &str) -> Site {
         });
     }
     let through = ["camera", "controller", "actuator"].map(|name| Through::Service(name.into())).to_vec();
-    site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us") }];
+    site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us"), measured: None }];
     site.paths.all = vec![path("braking", source, through, time(promise))];
     site
 }

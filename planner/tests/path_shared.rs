@@ -27,7 +27,8 @@ fn site(services: &[(&str, usize)], paths: Vec<Path>) -> Site {
     let mut site = sites(&cores, stages);
     for (from, to) in (1..=hosts).flat_map(|from| (1..=hosts).map(move |to| (from, to))).filter(|(from, to)| from != to)
     {
-        let link = Link { from: format!("edge-{from}"), to: format!("edge-{to}"), worst: time("300us") };
+        let link =
+            Link { from: format!("edge-{from}"), to: format!("edge-{to}"), worst: time("300us"), measured: None };
         site.paths.links.push(link);
     }
     site.paths.all = paths;

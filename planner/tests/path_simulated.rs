@@ -20,7 +20,8 @@ fn apart(rng: &mut StdRng) -> Site {
     site.services =
         names.iter().enumerate().map(|(nth, name)| stage(name, &format!("{}ns", time(rng).ns()), &host(nth))).collect();
     let worst = |rng: &mut StdRng| Duration::from_us(rng.random_range(0..2_000));
-    site.paths.links = (1..count).map(|nth| Link { from: host(nth - 1), to: host(nth), worst: worst(rng) }).collect();
+    site.paths.links =
+        (1..count).map(|nth| Link { from: host(nth - 1), to: host(nth), worst: worst(rng), measured: None }).collect();
     let source = match rng.random_bool(0.5) {
         true => PathSource::Poisson(format!("{}/s", rng.random_range(10..120)).parse().unwrap()),
         false => PathSource::Periodic {

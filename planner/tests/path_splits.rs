@@ -42,6 +42,7 @@ fn site(chain: &Chain) -> Site {
             from: site.hosts[nth - 1].name.clone(),
             to: site.hosts[nth].name.clone(),
             worst,
+            measured: None,
         })
         .collect();
     let through = services.iter().map(|service| Through::Service(service.name.clone())).collect();

@@ -42,7 +42,7 @@ fn site(promise: &[(&str, &str)]) -> Site {
     let mut site = sites(&[&[0], &[1]], vec![stage("camera", "1ms", "edge-1"), stage("controller", "2ms", "edge-2")]);
     site.topics = vec![alarms()];
     let service = |name: &str| Through::Service(name.into());
-    site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us") }];
+    site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us"), measured: None }];
     let (through, source) =
         (["camera", "controller"].map(service).to_vec(), PathSource::Poisson("50/s".parse().unwrap()));
     let mut path = Path { points: points(promise), ..path("braking", source, through, Duration::ZERO) };

@@ -115,7 +115,7 @@ fn over_a_link_its_time_is_part_of_the_promise() {
     site.paths.all = vec![path("braking", poisson("50/s"), &["camera", "controller"], &[("p99", "100ms")])];
     let why = refused(&site);
     assert_eq!(why.cause, PathCause::NoLink { from: "edge-1".into(), to: "edge-2".into() });
-    let link = |worst| Link { from: "edge-1".into(), to: "edge-2".into(), worst: ms(worst) };
+    let link = |worst| Link { from: "edge-1".into(), to: "edge-2".into(), worst: ms(worst), measured: None };
     let with =
         |site: &Site, worst| Site { paths: Paths { links: vec![link(worst)], ..site.paths.clone() }, ..site.clone() };
     let near = told(&with(&site, "300us"));

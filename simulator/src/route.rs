@@ -118,6 +118,9 @@ impl Build<'_> {
                     let by = vec![Waypoint::Tokens(stage.bucket, stage.bound)];
                     self.place(Between { by, ..Between::default() }, nth)
                 }
+                PathStage::Link(stage) => {
+                    self.place(Between { by: vec![Waypoint::Drawn(stage.times())], ..Between::default() }, nth)
+                }
                 PathStage::Broker(stage) => {
                     self.between.last_mut()?.by.push(Waypoint::Drawn(stage.times()));
                     self.places.last_mut()?.push(nth);

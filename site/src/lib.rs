@@ -21,6 +21,7 @@ mod error;
 mod fields;
 mod file;
 mod host;
+mod links;
 mod load;
 mod locals;
 mod modes;
@@ -106,7 +107,8 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let modes = modes::read(&fields, &mut services)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
-    let paths = paths::read(&fields, &hosts, &services, &topics)?;
+    let links = links::read(&fields, &hosts, base)?;
+    let paths = paths::read(&fields, links, &services, &topics)?;
     Ok(Site { hosts, services, topics, coordination, paths, modes })
 }
 
@@ -148,7 +150,7 @@ mod tests {
             &network::UPLINK,
             &network::VIF,
             &network::RECEIVE,
-            &paths::LINK,
+            &links::LINK,
             &paths::PATH,
             &paths::PATH_LOAD,
             &paths::OBSERVE,

@@ -1,4 +1,4 @@
-//! `links:` and `paths:`: one promise over several services.
+//! `paths:`: one promise over several services.
 
 use crate::error::{Fault, Span};
 use crate::fields::{Fields, Grammar};
@@ -8,15 +8,8 @@ use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
-use giusto_model::{
-    Duration, Host, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic,
-};
+use giusto_model::{Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic};
 
-pub(crate) const LINK: Grammar = Grammar {
-    what: "a link",
-    keys: &["worst"],
-    later: &[("measured", "say the longest time that a message takes there: {worst: 300us}")],
-};
 pub(crate) const PATH: Grammar =
     Grammar { what: "a path", keys: &["source", "through", "promise", "load", "observe", "packets"], later: &[] };
 pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
@@ -25,7 +18,6 @@ pub(crate) const SOURCE: Grammar =
     Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
 pub(crate) const STAGE: Grammar = Grammar { what: "a stage", keys: &["service", "topic", "all"], later: &[] };
 
-const LINKS: &str = "expected links by their hosts, such as links: {edge-1 to edge-2: {worst: 300us}}";
 const PATHS: &str = "expected paths by their names, such as paths: {braking: {source: {poisson: 50/s}, \
                      through: [{service: camera}, {service: controller}], promise: {p99: 30ms}}}";
 const THROUGH: &str = "expected services and topics in the order in which messages go through them, such as \
@@ -40,9 +32,13 @@ const PACKETS: u32 = 100;
 /// Most stages of a path.
 const STAGES: usize = 64;
 
-/// Reads links and paths. Every service that has no promise of its own has to be in a path.
-pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], services: &[Service], topics: &[Topic]) -> Result<Paths, Fault> {
-    let links = site.get("links").map_or(Ok(Vec::new()), |node| links(node, hosts))?;
+/// Reads paths over these links. Every service that has no promise of its own has to be in a path.
+pub(crate) fn read(
+    site: &Fields<'_>,
+    links: Vec<Link>,
+    services: &[Service],
+    topics: &[Topic],
+) -> Result<Paths, Fault> {
     let all = match site.get("paths") {
         None => Vec::new(),
         Some(node) => {
@@ -65,28 +61,6 @@ pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], services: &[Service], topi
             Err(Fault::new(at, found, "expected a promise, such as promise: {p99: 80ms}, or a path through it"))
         }
     }
-}
-
-fn links(node: &Node, hosts: &[Host]) -> Result<Vec<Link>, Fault> {
-    let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), LINKS))?;
-    let mut found: Vec<Link> = Vec::new();
-    for (key, value) in entries {
-        let Some((from, to)) = key.text.split_once(" to ") else {
-            return Err(Fault::new(
-                key.span,
-                format!("'{}' does not say from where to where", shown(&key.text)),
-                LINKS,
-            ));
-        };
-        let host = |name: &str| known(key.span, name.trim(), hosts.iter().map(|host| host.name.as_str()), "host");
-        let (from, to) = (host(from)?, host(to)?);
-        if from == to {
-            return Err(Fault::new(key.span, format!("'{from}' needs no link to itself"), "leave it out"));
-        }
-        let worst = LINK.read(value, key.span)?.need("worst", "worst: 300us").and_then(duration)?;
-        found.push(Link { from, to, worst });
-    }
-    Ok(found)
 }
 
 fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Result<Path, Fault> {
@@ -256,7 +230,12 @@ fn topic(node: &Node, topics: &[Topic]) -> Result<Through, Fault> {
 }
 
 /// One of these names.
-fn known<'a>(at: Span, name: &str, names: impl Iterator<Item = &'a str> + Clone, what: &str) -> Result<String, Fault> {
+pub(crate) fn known<'a>(
+    at: Span,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+    what: &str,
+) -> Result<String, Fault> {
     if names.clone().any(|one| one == name) {
         return Ok(name.to_string());
     }

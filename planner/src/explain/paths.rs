@@ -35,6 +35,10 @@ pub(super) fn explained(plan: &Plan, path: &PathPlan) -> String {
                 let points = stage.latency.iter().map(|point| format!("{} {}", point.percentile, time(point.within)));
                 format!("{}, at most {}", points.collect::<Vec<_>>().join(", "), time(stage.worst))
             }
+            PathStage::Link(stage) => {
+                let points = stage.latency.iter().map(|point| format!("{} {}, ", point.percentile, time(point.within)));
+                format!("{}at most {}, as measured", points.collect::<String>(), time(stage.worst))
+            }
             PathStage::Interface(stage) => {
                 format!("{} packets a message, tokens for {}", stage.packets, stage.bucket)
             }

@@ -4,7 +4,7 @@ use giusto_analysis::path::{Arrival, Flow, Net, Source, Stage, Step, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
-    Bandwidth, BrokerStage, Bucket, Duration, Interface, PathSource, Rate, ServiceTime, Steps, Tokens, Within,
+    times_of, Bandwidth, Bucket, Duration, Interface, PathSource, Rate, ServiceTime, Steps, Tokens, Within,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -41,8 +41,8 @@ pub(super) enum Spot {
     Served(usize),
     /// Tokens, which others take as well.
     Tokens(Bucket, Option<Rate>),
-    /// What a broker takes, as it was measured.
-    Measured(BrokerStage),
+    /// What a broker or a link takes, as it was measured: percentiles, and the longest time.
+    Measured(Vec<Within>, Duration),
     /// Tokens of an interface, which may drop what finds none, and how long its host's processing takes at most.
     Packets(Bucket, Duration),
 }
@@ -66,7 +66,7 @@ impl Course {
     pub(super) fn served(&self, nth: usize) -> Option<usize> {
         match self.route[nth] {
             Spot::Served(stage) => Some(stage),
-            Spot::Tokens(..) | Spot::Measured(_) | Spot::Packets(..) => None,
+            Spot::Tokens(..) | Spot::Measured(..) | Spot::Packets(..) => None,
         }
     }
 
@@ -109,7 +109,7 @@ impl Asked {
         match &course.route[nth] {
             Spot::Served(stage) => self.stages[*stage].latency,
             Spot::Packets(_, bound) => *bound,
-            Spot::Tokens(..) | Spot::Measured(_) => Duration::ZERO,
+            Spot::Tokens(..) | Spot::Measured(..) => Duration::ZERO,
         }
     }
 
@@ -165,7 +165,7 @@ impl Build<'_> {
         let brought = course.route.iter().enumerate().filter_map(|(nth, spot)| match spot {
             // A channel of the topic gets all of it.
             Spot::Tokens(_, others) => others.map(|rate| Flow { source: Source::Poisson(rate), route: route(nth) }),
-            Spot::Served(_) | Spot::Measured(_) | Spot::Packets(..) => None,
+            Spot::Served(_) | Spot::Measured(..) | Spot::Packets(..) => None,
         });
         let brought = brought.collect();
         let route = match self.asked.courses.len() {
@@ -187,7 +187,7 @@ impl Build<'_> {
                 return Visit { stage: *stage, service, hold: Duration::ZERO };
             }
             Spot::Tokens(bucket, _) => Stage::Bucket(*bucket),
-            Spot::Measured(broker) => Stage::Measured(broker.times()),
+            Spot::Measured(latency, worst) => Stage::Measured(times_of(latency, *worst)),
             Spot::Packets(bucket, _) => match course.every {
                 None => Stage::Policed(*bucket),
                 // None of its messages waits there.

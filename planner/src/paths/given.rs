@@ -9,8 +9,9 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Bandwidth, Duration, Interface, InterfaceStage, NetworkPlan, PacketWay, Path, PathEvery, PathPoint, PathSource,
-    PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through, TopicPlan,
+    Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
+    PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through,
+    TopicPlan,
 };
 
 /// The stages of a path so far.
@@ -36,6 +37,8 @@ pub(super) struct Given<'a> {
     pub(super) path: &'a Path,
     pub(super) topics: &'a [TopicPlan],
     pub(super) networks: &'a [NetworkPlan],
+    /// No other path shares a service with it.
+    pub(super) alone: bool,
 }
 
 impl Given<'_> {
@@ -71,7 +74,8 @@ impl Given<'_> {
                     };
                     Spot::Tokens(stage.bucket, stage.others)
                 }
-                PathStage::Broker(stage) => Spot::Measured(stage.clone()),
+                PathStage::Broker(stage) => Spot::Measured(stage.latency.clone(), stage.worst),
+                PathStage::Link(stage) => Spot::Measured(stage.latency.clone(), stage.worst),
                 PathStage::Interface(stage) => Spot::Packets(stage.bucket, stage.bound),
             });
         }
@@ -131,14 +135,15 @@ impl Given<'_> {
             let planned = self.topics.iter().find(|topic| one == &Through::Topic(topic.name.clone()));
             let planned = planned.ok_or_else(|| self.range())?;
             let on = planned.brokers.first().ok_or_else(|| self.range())?;
-            let (link, own) = (self.links(way, on)?, way.messages.ok_or_else(|| self.range())?); // the site was read so
+            let link = self.over(way, on, branch)?;
+            let own = way.messages.ok_or_else(|| self.range())?; // the site was read so
             way.through.extend(topic::stages(planned, own, link).map_err(|cause| self.refused(cause))?);
             // All that it has goes on.
             (way.messages, way.ends) = (Some(planned.arrivals.rate), vec![on.clone()]);
             return Ok(());
         };
         let (service, on) = (self.service(name)?, self.host(name)?);
-        let mut link = self.links(way, &on)?;
+        let mut link = self.over(way, &on, branch)?;
         let messages = way.messages;
         let by = |direction, copies, link| {
             let ask = packets::Ask { networks: self.networks, path: self.path, messages, copies };
@@ -156,10 +161,18 @@ impl Given<'_> {
         Ok(())
     }
 
-    /// The longest time from where its messages are to another host.
-    fn links(&self, way: &Way, on: &str) -> Result<Option<Duration>, Refusal> {
+    /// From where its messages are to another host: the longest time, or a stage, where all of them go over one link that was
+    /// measured.
+    fn over(&self, way: &mut Way, on: &str, branch: Option<u32>) -> Result<Option<Duration>, Refusal> {
         let from = way.ends.iter().filter(|from| *from != on);
-        Ok(from.map(|from| self.link(from, on)).collect::<Result<Vec<_>, _>>()?.into_iter().max())
+        let links: Vec<&Link> = from.map(|from| self.link(from, on)).collect::<Result<_, _>>()?;
+        let is_a_law = self.alone && branch.is_none() && way.ends.len() == 1 && way.messages.is_some();
+        if let ([Link { from, worst, measured: Some(measured), .. }], true) = (&links[..], is_a_law) {
+            let (link_from, on, latency) = (from.clone(), on.to_string(), measured.latency.clone());
+            way.through.push(PathStage::Link(LinkStage { link_from, on, latency, worst: *worst }));
+            return Ok(None);
+        }
+        Ok(links.into_iter().map(|link| link.worst).max())
     }
 
     fn host(&self, name: &str) -> Result<String, Refusal> {
@@ -179,10 +192,20 @@ impl Given<'_> {
         self.site.services.iter().find(|service| service.name == name).ok_or_else(|| self.range())
     }
 
-    fn link(&self, from: &str, to: &str) -> Result<Duration, Refusal> {
+    fn link(&self, from: &str, to: &str) -> Result<&Link, Refusal> {
         let found = self.site.paths.links.iter().find(|link| link.from == from && link.to == to);
         let missing = || self.refused(PathCause::NoLink { from: from.into(), to: to.into() });
-        found.map(|link| link.worst).ok_or_else(missing)
+        found.ok_or_else(missing)
+    }
+
+    /// Whether one of the links whose longest time counts was measured.
+    fn is_measured(&self, through: &[PathStage]) -> bool {
+        let steps = Steps::of(through);
+        let measured = |from: &str, to: &str| self.link(from, to).is_ok_and(|link| link.measured.is_some());
+        let linked = through.iter().enumerate().filter(|(_, stage)| stage.link().is_some());
+        linked
+            .flat_map(|(nth, stage)| steps.before(nth).into_iter().map(move |before| (before, stage.on())))
+            .any(|(before, to)| measured(through[before].on(), to))
     }
 
     /// What its backend can do for a stage.
@@ -238,13 +261,27 @@ impl Given<'_> {
         }
         let links = course.steps.along(|nth| course.links[nth]).unwrap_or_default();
         if !links.is_zero() {
-            reasons.push(reason("links", time(links), "at most, as the site says"));
+            let why = match self.is_measured(through) {
+                false => "at most, as the site says",
+                true => "at most, as the site says or its files have it: what was measured is assumed, not proven",
+            };
+            reasons.push(reason("links", time(links), why));
         }
         for stage in through {
             if let PathStage::Broker(stage) = stage {
                 let why =
                     "the longest that its broker takes, and the percentiles below, as measured: assumed, not proven";
                 reasons.push(reason(&format!("topic {}", stage.broker_of), time(stage.worst), why));
+            }
+            if let PathStage::Link(stage) = stage {
+                let link = self.link(&stage.link_from, &stage.on).ok().and_then(|link| link.measured.as_ref());
+                let why = link.map_or(String::new(), |LinkTimes { file, messages, .. }| {
+                    format!(
+                        "the longest of {messages} messages in '{file}', and the percentiles below: assumed, not proven, as \
+                         is that messages keep their order there"
+                    )
+                });
+                reasons.push(reason(&format!("link to {}", stage.on), time(stage.worst), why));
             }
             if let PathStage::Interface(InterfaceStage { interface, packets, bound, .. }) = stage {
                 let why = format!(

@@ -42,11 +42,12 @@ pub(crate) fn planned(
         resolved.site.topics = topic::deepened(site)?;
         topics = topics::plan(&resolved.site.topics).map_err(Refusal::Topic)?;
     }
-    let given = |path| Given { site, facts, path, topics: &topics, networks };
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let together = together(site.paths.all.iter().map(Path::services));
-    for (first, given) in together.into_iter().zip(site.paths.all.iter().map(given)) {
-        groups.entry(first).or_default().0.push(given);
+    for (first, path) in together.iter().zip(&site.paths.all) {
+        let alone = together.iter().filter(|other| *other == first).count() == 1;
+        let given = Given { site, facts, path, topics: &topics, networks, alone };
+        groups.entry(*first).or_default().0.push(given);
     }
     let asked: Vec<Question> = groups.values().map(Group::asked).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().map(|question| question.asked.clone()).collect();
@@ -120,6 +121,8 @@ impl Group<'_> {
                 PathStage::Service(stage) => stage.branch.map(|_| Unlike::Fork),
                 PathStage::Tokens(_) | PathStage::Broker(_) => Some(Unlike::Topic),
                 PathStage::Interface(_) => Some(Unlike::Interface),
+                // Where it is not alone, the longest time of a link counts.
+                PathStage::Link(_) => None,
             }),
         };
         match unlike {

@@ -11,7 +11,7 @@ use super::meets::Group;
 use super::route::{self, Server, Stage};
 use super::topic;
 use giusto_model::{
-    BrokerStage, Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage,
+    Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage, Within,
 };
 use serde::Serialize;
 use std::ops::Range;
@@ -129,7 +129,8 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
                 late_at(server, (part.within, part.beyond_ppb), often, Counted { once: true, each })
             }
             Stage::Tokens(tokens) => topic::late(tokens.bucket, part, often, growth),
-            Stage::Broker(broker) => Ok(measured(broker, part, often, growth)),
+            Stage::Broker(broker) => Ok(measured(&broker.latency, broker.worst, part, often, growth)),
+            Stage::Link(link) => Ok(measured(&link.latency, link.worst, part, often, growth)),
             Stage::Interface(interface) => interface::late(interface, part, often, growth),
             Stage::Elsewhere => Ok(0.0),
         };
@@ -140,11 +141,18 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
     Ok(here(stages))
 }
 
-/// The same sum of what was measured of a broker, whatever comes to it.
-fn measured(broker: &BrokerStage, part: &PathPart, often: f64, growth: f64) -> f64 {
+/// The same sum of the slowest law that has these percentiles and is nowhere beyond `worst`, whatever comes.
+fn measured(latency: &[Within], worst: Duration, part: &PathPart, often: f64, growth: f64) -> f64 {
     let each = if growth > 0.0 { often / growth } else { 0.0 };
-    let later = broker.times().into_iter().filter(|(time, _)| *time > part.within);
-    later.map(|(time, p)| p * (1.0 + each * (time.ns() - part.within.ns()) as f64)).sum()
+    let (mut below, mut late) = (0.0, 0.0);
+    for (time, up_to) in latency.iter().map(|one| (one.within, one.percentile.percent() / 100.0)).chain([(worst, 1.0)])
+    {
+        if time > part.within {
+            late += (up_to - below) * (1.0 + each * (time.ns() - part.within.ns()) as f64);
+        }
+        below = up_to;
+    }
+    late
 }
 
 /// The n-th of messages that come at once is done so long after it has come at most: the server may have given all of its
@@ -167,8 +175,8 @@ fn longest(path: &PathPlan, every: &PathEvery, stages: &[Stage]) -> Result<usize
         return Err(Broken::new("the time that was promised", every.within, every.at));
     }
     let all: Vec<&Server> = stages.iter().filter_map(Stage::server).collect();
-    if stages.iter().any(|stage| matches!(stage, Stage::Tokens(_) | Stage::Broker(_))) {
-        return Err(Broken::new("services only, where no message may take longer", "no topic", "one"));
+    if stages.iter().any(|stage| matches!(stage, Stage::Tokens(_) | Stage::Broker(_) | Stage::Link(_))) {
+        return Err(Broken::new("services only, where no message may take longer", "nothing that is measured", "some"));
     }
     for (stage, part) in stages.iter().zip(&every.parts) {
         let Stage::Interface(stage) = stage else { continue };
@@ -213,7 +221,7 @@ fn longest(path: &PathPlan, every: &PathEvery, stages: &[Stage]) -> Result<usize
                 (0..messages as usize).map(at).collect()
             }
             Stage::Interface(interface) => before.iter().map(|at| at + u128::from(interface.bound.ns())).collect(),
-            Stage::Tokens(_) | Stage::Broker(_) | Stage::Elsewhere => before,
+            Stage::Tokens(_) | Stage::Broker(_) | Stage::Link(_) | Stage::Elsewhere => before,
         };
         leaves.iter_mut().for_each(|at| *at += u128::from(link.ns()));
         left.push(leaves);

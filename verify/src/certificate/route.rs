@@ -3,8 +3,8 @@
 use super::broken::Broken;
 use super::interface;
 use giusto_model::{
-    BrokerStage, Certificate, Duration, InterfaceStage, PathPlan, PathStage, Plan, Promise, ServicePlan, ServiceStage,
-    ServiceTime, Steps, TokensStage, TopicLimit,
+    BrokerStage, Certificate, Duration, InterfaceStage, LinkStage, PathPlan, PathStage, Plan, Promise, ServicePlan,
+    ServiceStage, ServiceTime, Steps, TokensStage, TopicLimit,
 };
 
 /// What is counted on at a stage.
@@ -13,6 +13,7 @@ pub(super) enum Stage<'a> {
     Tokens(&'a TokensStage),
     Broker(&'a BrokerStage),
     Interface(&'a InterfaceStage),
+    Link(&'a LinkStage),
     /// It is on a host that the plan is not for.
     Elsewhere,
 }
@@ -22,7 +23,7 @@ impl Stage<'_> {
     pub(super) fn server(&self) -> Option<&Server<'_>> {
         match self {
             Stage::Service(server) => Some(server),
-            Stage::Tokens(_) | Stage::Broker(_) | Stage::Interface(_) | Stage::Elsewhere => None,
+            Stage::Tokens(_) | Stage::Broker(_) | Stage::Interface(_) | Stage::Link(_) | Stage::Elsewhere => None,
         }
     }
 }
@@ -56,7 +57,8 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
     let mut stages = Vec::new();
     for (nth, stage) in path.through.iter().enumerate() {
         let before: Vec<&str> = steps.before(nth).into_iter().map(|nth| path.through[nth].on()).collect();
-        if before.iter().any(|before| *before != stage.on()) != stage.link().is_some() {
+        let is_linked = stage.link().is_some() || matches!(stage, PathStage::Link(_));
+        if before.iter().any(|before| *before != stage.on()) != is_linked {
             return Err(Broken::new(
                 format!("a link to '{stage}' where its host is another"),
                 stage.on(),
@@ -68,7 +70,8 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
         }
         // Messages of another path may come between, which is known of services only.
         let others = plan.paths.iter().filter(|other| other.through.iter().any(|one| is_same(one, stage)));
-        if stage.service().is_none() && others.count() != 1 {
+        let alone = !matches!(stage, PathStage::Service(_) | PathStage::Link(_));
+        if alone && others.count() != 1 {
             return Err(Broken::new(format!("one path through '{stage}'"), 1, "several"));
         }
         let here = plan.hosts.iter().any(|host| host.name == stage.on());
@@ -87,6 +90,7 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
                 }
                 broker(plan, stage, here)?
             }
+            PathStage::Link(stage) => link(stage, &before, next).map(|()| Stage::Link(stage))?,
             PathStage::Interface(stage) => match here {
                 true => interface::of(plan, (path, nth), stage).map(|()| Stage::Interface(stage))?,
                 false => Stage::Elsewhere,
@@ -127,6 +131,28 @@ fn is_same(one: &PathStage, other: &PathStage) -> bool {
             (&one.on, &one.interface, one.way) == (&other.on, &other.interface, other.way)
         }
         _ => false,
+    }
+}
+
+/// A link is between two hosts, and what was measured of it makes sense.
+fn link(stage: &LinkStage, before: &[&str], next: Option<&PathStage>) -> Result<(), Broken> {
+    let name = format!("the link to '{}'", stage.on);
+    if before != [stage.link_from.as_str()] || next.is_none_or(|next| next.on() != stage.on) {
+        return Err(Broken::new(
+            format!("{name} between stages on both of its hosts"),
+            &stage.link_from,
+            before.join(", "),
+        ));
+    }
+    let times = stage.latency.iter().map(|point| point.within).chain([stage.worst]);
+    let mut least = Duration::ZERO;
+    let longer = times.fold(true, |so_far, time| so_far && time > std::mem::replace(&mut least, time));
+    let more = stage.latency.windows(2).all(|pair| pair[0].percentile < pair[1].percentile);
+    match longer && more {
+        true => Ok(()),
+        false => {
+            Err(Broken::new(format!("percentiles of {name} that ascend up to the longest time"), "ascending", "other"))
+        }
     }
 }
 
@@ -171,7 +197,7 @@ fn tokens<'a>(
     // Of the topics before, too.
     let others = path.through[..=nth].iter().filter_map(|stage| match stage {
         PathStage::Tokens(stage) => stage.others,
-        PathStage::Service(_) | PathStage::Broker(_) | PathStage::Interface(_) => None,
+        PathStage::Service(_) | PathStage::Broker(_) | PathStage::Interface(_) | PathStage::Link(_) => None,
     });
     let all = path.source.per_ns() + others.map(|others| others.per_ns()).sum::<f64>();
     if all < topic.arrivals.rate.per_ns() * (1.0 - 1e-12) {

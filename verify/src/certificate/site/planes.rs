@@ -3,8 +3,8 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    CoordinationPlan, Engine, Host, HostNetwork, NetworkPlan, PacketWay, Path, PathPlan, PathStage, Plan, Service,
-    Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
+    CoordinationPlan, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path, PathPlan, PathStage,
+    Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
 };
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> 
     let one = |stage: &PathStage| match stage {
         PathStage::Service(stage) => Some(Through::Service(stage.service.clone())),
         PathStage::Tokens(stage) => Some(Through::Topic(stage.tokens_of.clone())),
-        PathStage::Broker(_) | PathStage::Interface(_) => None,
+        PathStage::Broker(_) | PathStage::Interface(_) | PathStage::Link(_) => None,
     };
     let branch = |branch: &Range<usize>| planned.through[branch.clone()].iter().filter_map(one).collect::<Vec<_>>();
     let through = steps.0.iter().flat_map(|step| match &step[..] {
@@ -105,12 +105,19 @@ fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> 
     same(&whose, "percentiles that were promised", &path.points, &points.collect())?;
     same(&whose, "the longest time that was promised", &path.every, &planned.every.as_ref().map(|one| one.within))?;
     planned.through.iter().enumerate().try_for_each(|(nth, stage)| {
-        let worst = |before: usize| {
+        let link = |before: usize| {
             let (from, to) = (planned.through[before].on(), stage.on());
             let link = site.paths.links.iter().find(|link| link.from == from && link.to == to);
-            link.filter(|_| from != to).map(|link| link.worst)
+            link.filter(|_| from != to)
         };
-        let worst = steps.before(nth).into_iter().filter_map(worst).max();
+        let over: Vec<&Link> = steps.before(nth).into_iter().filter_map(link).collect();
+        if let PathStage::Link(LinkStage { latency, worst, .. }) = stage {
+            let known = |link: &&Link| {
+                link.worst == *worst && link.measured.as_ref().is_some_and(|one| one.latency == *latency)
+            };
+            return same(&whose, "what was measured of its links", &true, &(over.len() == 1 && over.iter().all(known)));
+        }
+        let worst = over.into_iter().map(|link| link.worst).max();
         same(&whose, "the link between two of its hosts", &worst, &stage.link())
     })
 }
