@@ -307,14 +307,14 @@ def documents(folder):
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]
     yield "map", output("analyze", "map", *random, "--steps", "3", "--bandwidth", "30%..100%", *drawn, "--json")
-    paths = ("path", "path-topic", "path-packets", "path-fork", "path-shared", "path-link")
-    for site in ("walk", "supply", "percentiles", *paths):
+    sites = ("path", "path-topic", "path-packets", "path-fork", "path-shared", "path-link")
+    for site in ("walk", "supply", "percentiles", *sites):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     spans = Path(folder) / "spans.json"
     spans.write_text("\n".join(map(json.dumps, spans_of_two_services())))
     yield "import", output("measure", "import", spans, "--as-site", f"{folder}/spans.yaml", "--json")
     yield "check", output("check", f"{folder}/spans.yaml", "--json")
-    for site in paths:
+    for site in sites:
         yield "check", output("check", f"sites/{site}.yaml", "--json")
         yield "plan", output("plan", f"sites/{site}.yaml", "--json")
     yield "check", output("check", "sites/walk.yaml", "--json")
