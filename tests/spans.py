@@ -6,6 +6,7 @@ since judge it: the commands of docs/paths.md. Needs root, two cores and redis-s
 """
 import json
 import os
+import http.server
 import random
 import shutil
 import signal
@@ -189,6 +190,9 @@ class Spans(Running):
         for _ in range(2 * len(cores)):
             self.begun("sh", "-c", "while :; do :; done", on=cores)
         self.site = plan
+        passed_on = Collector()
+        self.addCleanup(passed_on.end)
+        self.flags = ["--otlp", f"http://127.0.0.1:{passed_on.server_port}", "--log", "json"]
         self.begin()
         self.until(lambda: self.status()["state"] in ("enforcing", "degraded"), "enforcing")
         time.sleep(1)
@@ -230,6 +234,51 @@ class Spans(Running):
         print(f"the worker stood still for 1.5 s: late by {late}")
         self.assertEqual(max(late, key=late.get), "at worker")
         self.assertIn("late: most of all at worker", self.ask("status").stdout)
+        # Each is told beyond this host, in its own trace.
+        self.until(lambda: len(passed_on.spans) >= sum(late.values()), "late messages passed on")
+        traces = {span["traceId"] for file in self.traces for span in spans_of(file)}
+        for span in passed_on.spans:
+            told = {one["key"]: one["value"] for one in span["attributes"]}
+            self.assertEqual((span["name"], told["giusto.path"]["stringValue"]), ("late message", "order"))
+            self.assertIn(span["traceId"], traces)
+            self.assertGreater(int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]), 150_000_000)
+        at = [told["value"]["stringValue"] for span in passed_on.spans for told in span["attributes"] if told["key"] == "giusto.cause"]
+        self.assertEqual(max(at, key=at.count), "at worker")
+        said = next(json.loads(line) for line in self.log().splitlines() if '"path order: ' in line)
+        print(f"passed on: {len(at)} late messages; {said['message']}")
+        self.assertEqual((said["path"], said["within_ns"]), ("order", 150_000_000))
+        self.assertIn(said["trace"], traces)
+
+
+def spans_of(file):
+    for line in file.read_text().splitlines():
+        yield from (span for one in json.loads(line)["resourceSpans"] for scope in one["scopeSpans"] for span in scope["spans"])
+
+
+class Collector(http.server.ThreadingHTTPServer):
+    """Keeps the spans that are sent to it."""
+
+    def __init__(self):
+        self.spans = []
+        super().__init__(("127.0.0.1", 0), Taker)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def end(self):
+        self.shutdown()
+        self.server_close()
+
+
+class Taker(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        for one in message.get("resourceSpans", []):
+            self.server.spans += [span for scope in one["scopeSpans"] for span in scope["spans"]]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! Requests and jobs that took longer than promised, one by one: what is told of them beyond this host.
+//! Requests, jobs and messages of paths that took longer than promised, one by one: what is told of them beyond this host.
 
 use crate::{ObservedBy, ServiceStatus};
 use giusto_model::Duration;
@@ -9,7 +9,33 @@ use std::time::Instant;
 /// Events about one service are so far apart at least.
 const APART: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// One of them. Times are CLOCK_MONOTONIC's.
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Late {
+    /// A request or a job of a service.
+    Job(LateJob),
+    /// A message of a path.
+    Message(LateMessage),
+}
+
+/// A message of a path, by the spans of its services.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateMessage {
+    /// Its path.
+    pub path: String,
+    /// Its trace, as its spans name it.
+    pub trace: String,
+    /// The service at which it took longest beyond what is planned.
+    pub at: String,
+    /// When it came, in ns of Unix time ...
+    pub from_unix_ns: u64,
+    /// ... and how long it took.
+    pub took_ns: u64,
+    /// The longest time of what was promised.
+    pub within_ns: u64,
+}
+
+/// A request or a job. Times are CLOCK_MONOTONIC's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateJob {
     /// Its service.
@@ -30,10 +56,21 @@ pub struct LateJob {
     pub cause: Cause,
 }
 
-/// Says as events which services had late jobs and missed periods, each now and then with what has come since.
+/// Says as events which services had late jobs and missed periods, and which paths late messages, each now and then with what has come since.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     services: BTreeMap<String, Said>,
+    paths: BTreeMap<String, SaidOfPath>,
+}
+
+/// Of one path.
+#[derive(Debug, Default)]
+struct SaidOfPath {
+    last: Option<Instant>,
+    late: u64,
+    longest: Option<LateMessage>,
+    /// How many of them at which service.
+    at: BTreeMap<String, u64>,
 }
 
 /// Of one service.
@@ -48,7 +85,7 @@ struct Said {
 
 impl Events {
     /// `late`: since the last call; how `services` stand now.
-    pub(crate) fn take(&mut self, late: &[LateJob], services: &[ServiceStatus], now: Instant) {
+    pub(crate) fn take(&mut self, late: &[Late], services: &[ServiceStatus], now: Instant) {
         self.services.retain(|name, _| services.iter().any(|service| service.name == *name));
         for service in services {
             let said = self.services.entry(service.name.clone()).or_default();
@@ -57,7 +94,14 @@ impl Events {
             let (before, told) = said.missed.get(&service.vcpu).copied().unwrap_or((missed, missed));
             said.missed.insert(service.vcpu, (missed, if missed < before { missed } else { told }));
         }
-        for job in late {
+        for one in late {
+            let job = match one {
+                Late::Job(job) => job,
+                Late::Message(message) => {
+                    self.paths.entry(message.path.clone()).or_default().add(message);
+                    continue;
+                }
+            };
             let Some(said) = self.services.get_mut(&job.service) else { continue };
             said.late += 1;
             let took = |job: &LateJob| job.to_ns - job.from_ns;
@@ -69,6 +113,39 @@ impl Events {
             if said.last.is_none_or(|last| now.duration_since(last) >= APART) && said.say(name) {
                 said.last = Some(now);
             }
+        }
+        for (name, said) in &mut self.paths {
+            if said.late > 0 && said.last.is_none_or(|last| now.duration_since(last) >= APART) {
+                said.say(name);
+                said.last = Some(now);
+            }
+        }
+    }
+}
+
+impl SaidOfPath {
+    fn add(&mut self, message: &LateMessage) {
+        self.late += 1;
+        *self.at.entry(message.at.clone()).or_default() += 1;
+        if self.longest.as_ref().is_none_or(|longest| message.took_ns > longest.took_ns) {
+            self.longest = Some(message.clone());
+        }
+    }
+
+    fn say(&mut self, path: &str) {
+        let (late, at) = (std::mem::take(&mut self.late), std::mem::take(&mut self.at));
+        let most = at.into_iter().max_by_key(|(_, late)| *late);
+        if let (Some(LateMessage { trace, took_ns, within_ns, .. }), Some((at, there))) = (self.longest.take(), most) {
+            let (took, within) = (Duration::from_ns(took_ns), Duration::from_ns(within_ns));
+            tracing::info!(
+                path,
+                late,
+                took_ns,
+                within_ns,
+                trace,
+                at,
+                "path {path}: {late} messages took longer than {within}, the longest {took:.3}, {there} of them at {at}"
+            );
         }
     }
 }

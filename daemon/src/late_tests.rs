@@ -28,8 +28,8 @@ fn service(name: &str, misses: u64) -> ServiceStatus {
     ServiceStatus { name: name.into(), misses: Some(misses), ..ServiceStatus::default() }
 }
 
-fn late(took_ms: u64) -> LateJob {
-    LateJob {
+fn late(took_ms: u64) -> Late {
+    Late::Job(LateJob {
         service: "cache".into(),
         by: ObservedBy::Requests,
         process: 7,
@@ -38,7 +38,7 @@ fn late(took_ms: u64) -> LateJob {
         to_ns: 1_000 + took_ms * 1_000_000,
         within_ns: 60_000_000,
         cause: Cause::Manager,
-    }
+    })
 }
 
 #[test]
@@ -73,5 +73,41 @@ fn late_jobs_and_missed_periods_are_said_together_and_not_too_often() {
         assert!(told.len() == 1 && told[0].contains("late=2 ") && told[0].contains("took_ns=90000000"), "{told:?}");
         events.take(&[], &[service("busy", 4)], begin + 2 * APART);
         assert!(said()[0].contains("missed=2 "), "it had begun anew");
+    });
+}
+
+#[test]
+fn late_messages_of_a_path_are_said_with_the_service_at_which_most_were() {
+    let heard = Heard::default();
+    let said = || std::mem::take(&mut *heard.0.lock().unwrap());
+    let (mut events, begin) = (Events::default(), Instant::now());
+    let late = |trace: &str, at: &str, took_ms: u64| {
+        Late::Message(LateMessage {
+            path: "order".into(),
+            trace: trace.into(),
+            at: at.into(),
+            from_unix_ns: 5,
+            took_ns: took_ms * 1_000_000,
+            within_ns: 150_000_000,
+        })
+    };
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(heard.clone()), || {
+        events.take(&[late("a", "web", 900), late("b", "worker", 160), late("c", "worker", 170)], &[], begin);
+        let words = said().concat();
+        for word in [
+            "path order: 3 messages took longer than 150 ms, the longest 900 ms, 2 of them at worker",
+            "path=\"order\"",
+            "trace=\"a\"",
+            "took_ns=900000000",
+            "at=\"worker\"",
+        ] {
+            assert!(words.contains(word), "{word}: {words}");
+        }
+        events.take(&[late("d", "web", 151)], &[], begin + APART / 2);
+        assert!(said().is_empty(), "not too often");
+        events.take(&[], &[], begin + APART);
+        assert!(said().concat().contains("1 messages took longer"));
+        events.take(&[], &[], begin + 3 * APART);
+        assert!(said().is_empty(), "nothing has come since");
     });
 }

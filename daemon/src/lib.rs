@@ -84,7 +84,7 @@ pub use error::Error;
 pub use facts::{facts, facts_of, missing};
 pub use giusto_network::{LinkStatus, Network};
 pub use journal::{Journal, Restored};
-pub use late::LateJob;
+pub use late::{Late, LateJob, LateMessage};
 pub use log::log;
 pub use modal::{begin_with, forget_mode};
 pub use modes::{ChangeStatus, ModesStatus, PeerStatus, StepStatus, Wishes};

@@ -6,8 +6,8 @@ use crate::paths::Paths;
 use crate::responses::Responses;
 use crate::supplies::Supplies;
 use crate::{
-    CoreCriticality, CoreStatus, Deployment, Error, ObservedBy, Refused, Report, Running, ServiceState, ServiceStatus,
-    Sources, Stage, Step,
+    CoreCriticality, CoreStatus, Deployment, Error, Late, ObservedBy, Refused, Report, Running, ServiceState,
+    ServiceStatus, Sources, Stage, Step,
 };
 use giusto_compute::manager::ServerReport;
 use giusto_compute::sched;
@@ -132,6 +132,8 @@ impl Observed<'_, '_, '_> {
         let used = crate::watchdog::clock(rustix::time::ClockId::ProcessCPUTime) + deployment.beats.watching_ns();
         observer.own.read(BTreeMap::from([(0, used)]), Instant::now());
         let (cpu_ns, cpu_recent) = (used, observer.own.recent);
+        let jobs = observer.responses.take_late().into_iter().map(Late::Job);
+        let messages = observer.paths.take_late().into_iter().map(Late::Message);
         Report {
             cpu_ns,
             cpu_recent,
@@ -142,7 +144,7 @@ impl Observed<'_, '_, '_> {
             modes,
             warnings: self.warnings.clone(),
             processes,
-            late: observer.responses.take_late(),
+            late: jobs.chain(messages).collect(),
             paths: observer.paths.status(),
         }
     }

@@ -6,7 +6,7 @@
 use crate::adapt::{Adapter, Again, Wish};
 use crate::control::Control;
 use crate::control_queue::{ControlQueue, Order};
-use crate::late::{Events, LateJob};
+use crate::late::{Events, Late};
 use crate::log::has_fields;
 use crate::metrics::Metrics;
 use crate::modes::{ModesStatus, Wishes};
@@ -73,8 +73,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// The service of each process.
     pub processes: BTreeMap<u32, String>,
-    /// Jobs that were late, one by one, since the last report.
-    pub late: Vec<LateJob>,
+    /// Jobs and messages that were late, one by one, since the last report.
+    pub late: Vec<Late>,
     pub paths: Vec<PathStatus>,
 }
 

@@ -1,8 +1,10 @@
 //! What messages of paths take while they run, as their services say, beside what was promised.
 
+use crate::late::LateMessage;
 use crate::live::{Live, Second};
 use crate::reported::{Come, Messages};
 use crate::response_status::PathStatus;
+use crate::responses::LATE;
 use giusto_model::{Duration, PathObserve, PathPlan, PathStage, Percentile, Plan, Within};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,6 +21,8 @@ pub(crate) struct Paths {
     status: Vec<PathStatus>,
     last: Option<Instant>,
     begun: Option<Instant>,
+    /// Late messages that were not taken yet.
+    late: Vec<LateMessage>,
 }
 
 impl std::fmt::Debug for Paths {
@@ -44,6 +48,11 @@ impl Paths {
     /// Of all paths of the plan, in its order.
     pub(crate) fn status(&self) -> Vec<PathStatus> {
         self.status.clone()
+    }
+
+    /// Late messages since the last call.
+    pub(crate) fn take_late(&mut self) -> Vec<LateMessage> {
+        std::mem::take(&mut self.late)
     }
 
     /// One collector for each address.
@@ -73,6 +82,17 @@ impl Paths {
         for (nth, point) in points.iter().enumerate() {
             let late = taken.come.iter().filter(|come| come.took_ns > point.within.ns());
             late.for_each(|come| live.late(nth, &format!("at {}", dearest(path, nth, come)), 1));
+        }
+        if let Some((nth, point)) = points.iter().enumerate().next_back() {
+            let late = taken.come.iter().filter(|come| come.took_ns > point.within.ns());
+            self.late.extend(late.take(LATE.saturating_sub(self.late.len())).map(|come| LateMessage {
+                path: path.name.clone(),
+                trace: come.trace.clone(),
+                at: dearest(path, nth, come).to_string(),
+                from_unix_ns: come.from_unix_ns,
+                took_ns: come.took_ns,
+                within_ns: point.within.ns(),
+            }));
         }
         let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
         for come in &taken.come {

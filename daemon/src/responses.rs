@@ -34,8 +34,8 @@ pub(crate) struct Responses {
     late: Vec<LateJob>,
 }
 
-/// Late jobs that wait to be taken.
-const LATE: usize = 10_000;
+/// Late jobs, or messages, that wait to be taken.
+pub(crate) const LATE: usize = 10_000;
 
 /// What is observed of a service, and how often that was looked at.
 struct Chosen {

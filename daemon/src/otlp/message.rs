@@ -1,6 +1,6 @@
-//! Messages of OTLP 1.x in JSON: the metrics of [`crate::metrics`], and late jobs as spans.
+//! Messages of OTLP 1.x in JSON: the metrics of [`crate::metrics`], and late jobs and messages as spans.
 
-use crate::{LateJob, ObservedBy};
+use crate::{Late, LateJob, LateMessage, ObservedBy};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -26,11 +26,16 @@ impl Teller {
         json!({ "name": "giusto", "version": self.version })
     }
 
-    /// `ExportTraceServiceRequest`. Each job with its identity, of 24 bytes by chance; `unix_ns` is added to its times.
-    pub(super) fn spans(&self, jobs: &[(LateJob, [u8; 24])], unix_ns: u64) -> Value {
+    /// `ExportTraceServiceRequest`. Each with its identity, of 24 bytes by chance; `unix_ns` is added to times of jobs. A message
+    /// stays in its own trace, as a span of giusto.
+    pub(super) fn spans(&self, late: &[(Late, [u8; 24])], unix_ns: u64) -> Value {
         let mut by_service: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-        for (job, identity) in jobs {
-            by_service.entry(&job.service).or_default().push(span(job, identity, unix_ns));
+        for (one, identity) in late {
+            let (service, span) = match one {
+                Late::Job(job) => (job.service.as_str(), of_job(job, identity, unix_ns)),
+                Late::Message(message) => ("giusto", of_message(message, identity)),
+            };
+            by_service.entry(service).or_default().push(span);
         }
         let of = |(service, spans): (&str, Vec<Value>)| {
             let scope = json!({ "scope": self.scope(), "spans": spans });
@@ -51,26 +56,53 @@ impl Teller {
     }
 }
 
-fn span(job: &LateJob, identity: &[u8; 24], unix_ns: u64) -> Value {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn of_job(job: &LateJob, identity: &[u8; 24], unix_ns: u64) -> Value {
     let (name, kind) = match job.by {
         ObservedBy::Requests => ("late request", SERVER),
         _ => ("late job", INTERNAL),
     };
-    let within = giusto_model::Duration::from_ns(job.within_ns);
+    let attributes = [
+        number("process.pid", job.process.into()),
+        number("thread.id", job.thread.into()),
+        number("giusto.within_ns", job.within_ns),
+        text("giusto.cause", job.cause.key()),
+    ];
+    let times = (job.from_ns + unix_ns, job.to_ns + unix_ns);
+    span((hex(&identity[..16]), identity), (name, kind), times, &attributes, job.within_ns)
+}
+
+fn of_message(message: &LateMessage, identity: &[u8; 24]) -> Value {
+    let is_an_id = message.trace.len() == 32 && message.trace.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let trace = if is_an_id { message.trace.clone() } else { hex(&identity[..16]) };
+    let attributes = [
+        text("giusto.path", &message.path),
+        number("giusto.within_ns", message.within_ns),
+        text("giusto.cause", &format!("at {}", message.at)),
+    ];
+    let times = (message.from_unix_ns, message.from_unix_ns.saturating_add(message.took_ns));
+    span((trace, identity), ("late message", INTERNAL), times, &attributes, message.within_ns)
+}
+
+fn span(
+    (trace, identity): (String, &[u8; 24]),
+    (name, kind): (&str, u32),
+    (from, to): (u64, u64),
+    attributes: &[Value],
+    within_ns: u64,
+) -> Value {
+    let within = giusto_model::Duration::from_ns(within_ns);
     json!({
-        "traceId": hex(&identity[..16]),
+        "traceId": trace,
         "spanId": hex(&identity[16..]),
         "name": name,
         "kind": kind,
-        "startTimeUnixNano": (job.from_ns + unix_ns).to_string(),
-        "endTimeUnixNano": (job.to_ns + unix_ns).to_string(),
-        "attributes": [
-            number("process.pid", job.process.into()),
-            number("thread.id", job.thread.into()),
-            number("giusto.within_ns", job.within_ns),
-            text("giusto.cause", job.cause.key()),
-        ],
+        "startTimeUnixNano": from.to_string(),
+        "endTimeUnixNano": to.to_string(),
+        "attributes": attributes,
         "status": {"code": ERROR, "message": format!("it was promised within {within}")},
     })
 }

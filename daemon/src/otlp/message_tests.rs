@@ -19,7 +19,7 @@ fn a_late_request_is_a_span_of_its_service_with_the_time_that_was_promised() {
     };
     let other = LateJob { service: "loop".into(), by: ObservedBy::WakeUps, ..job.clone() };
     let identity = std::array::from_fn(|at| at as u8);
-    let told = teller().spans(&[(job, identity), (other, [0xff; 24])], 1_000);
+    let told = teller().spans(&[(Late::Job(job), identity), (Late::Job(other), [0xff; 24])], 1_000);
     let [cache, looped] = told["resourceSpans"].as_array().unwrap().as_slice() else { panic!("{told}") };
     assert_eq!(cache["resource"]["attributes"][0]["value"]["stringValue"], "cache");
     let span = &cache["scopeSpans"][0]["spans"][0];
@@ -29,6 +29,29 @@ fn a_late_request_is_a_span_of_its_service_with_the_time_that_was_promised() {
     assert_eq!((&span["name"], &span["kind"], &span["status"]["code"]), (&"late request".into(), &2.into(), &2.into()));
     assert_eq!(span["attributes"][3]["value"]["stringValue"], "manager");
     assert_eq!(looped["scopeSpans"][0]["spans"][0]["kind"], 1);
+}
+
+#[test]
+fn a_late_message_is_a_span_in_its_own_trace() {
+    let message = LateMessage {
+        path: "order".into(),
+        trace: "0af7651916cd43dd8448eb211c80319c".into(),
+        at: "worker".into(),
+        from_unix_ns: 5_000,
+        took_ns: 300,
+        within_ns: 150,
+    };
+    let unnamed = LateMessage { trace: "7".into(), ..message.clone() };
+    let identity = std::array::from_fn(|at| at as u8);
+    let told = teller().spans(&[message.clone(), unnamed].map(|one| (Late::Message(one), identity)), 1_000);
+    let all = &told["resourceSpans"][0];
+    assert_eq!(all["resource"]["attributes"][0]["value"]["stringValue"], "giusto");
+    let [span, unnamed] = all["scopeSpans"][0]["spans"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    assert_eq!((&span["traceId"], &span["spanId"]), (&message.trace.into(), &"1011121314151617".into()));
+    assert_eq!(unnamed["traceId"], "000102030405060708090a0b0c0d0e0f");
+    assert_eq!((&span["startTimeUnixNano"], &span["endTimeUnixNano"]), (&"5000".into(), &"5300".into()));
+    assert_eq!(span["attributes"][0]["value"]["stringValue"], "order");
+    assert_eq!(span["attributes"][2]["value"]["stringValue"], "at worker");
 }
 
 #[test]

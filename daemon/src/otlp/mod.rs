@@ -1,4 +1,4 @@
-//! Sends metrics and late jobs to a collector of OpenTelemetry (`giusto run --otlp`), on a thread of its own.
+//! Sends metrics, and late jobs and messages, to a collector of OpenTelemetry (`giusto run --otlp`), on a thread of its own.
 //!
 //! What cannot be sent waits, up to a bound; enforcement waits for nothing here.
 
@@ -6,7 +6,7 @@ mod address;
 mod message;
 mod post;
 
-use crate::late::LateJob;
+use crate::late::Late;
 use crate::{Host, OtlpStatus};
 pub use address::OtlpAddress;
 use message::Teller;
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 512;
 /// Late jobs on their way, and how that goes.
 #[derive(Debug, Default)]
 struct Queue {
-    jobs: VecDeque<LateJob>,
+    jobs: VecDeque<Late>,
     /// How many have left it so far: the number of the first one.
     first: u64,
     status: OtlpStatus,
@@ -61,7 +61,7 @@ impl Otlp {
     }
 
     /// Late jobs that are to be sent; the oldest ones go where there is no room.
-    pub(crate) fn tell(&self, jobs: Vec<LateJob>) {
+    pub(crate) fn tell(&self, jobs: Vec<Late>) {
         let mut queue = locked(&self.queue.0);
         queue.jobs.extend(jobs);
         let surplus = queue.jobs.len().saturating_sub(WAITING);
@@ -135,13 +135,13 @@ impl Sender {
         loop {
             let (first, jobs) = {
                 let queue = locked(queue);
-                (queue.first, queue.jobs.iter().take(AT_ONCE).cloned().collect::<Vec<LateJob>>())
+                (queue.first, queue.jobs.iter().take(AT_ONCE).cloned().collect::<Vec<Late>>())
             };
             if jobs.is_empty() {
                 return Ok(());
             }
             let unix_ns = unix_ns().saturating_sub(crate::watchdog::clock(rustix::time::ClockId::Monotonic));
-            let told: Vec<(LateJob, [u8; 24])> = jobs.iter().map(|job| (job.clone(), identity())).collect();
+            let told: Vec<(Late, [u8; 24])> = jobs.iter().map(|job| (job.clone(), identity())).collect();
             let done = post(&self.to, "traces", &self.teller().spans(&told, unix_ns));
             if !matches!(done, Err(Failed::Later(_))) {
                 let mut queue = locked(queue);

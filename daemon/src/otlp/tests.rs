@@ -1,13 +1,13 @@
 use super::*;
 use crate::golden::Golden;
-use crate::ObservedBy;
+use crate::{LateJob, ObservedBy};
 use giusto_verify::Cause;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{channel, Receiver};
 
-fn job(nth: u64) -> LateJob {
-    LateJob {
+fn job(nth: u64) -> Late {
+    Late::Job(LateJob {
         service: "cache".into(),
         by: ObservedBy::Requests,
         process: 1,
@@ -16,7 +16,7 @@ fn job(nth: u64) -> LateJob {
         to_ns: nth + 1,
         within_ns: 1,
         cause: Cause::Chance,
-    }
+    })
 }
 
 /// A collector that answers each request with this status, and passes on which signal it was and how many spans came.
@@ -79,7 +79,7 @@ fn what_finds_no_room_and_what_is_never_taken_is_dropped_and_counted() {
     let otlp = Otlp::start("http://127.0.0.1:1".parse().unwrap(), Arc::new(Golden::default())).unwrap();
     otlp.tell((0..WAITING as u64 + 7).map(job).collect());
     assert_eq!(otlp.status().dropped, 7);
-    assert_eq!(locked(&otlp.queue.0).jobs.front().map(|job| job.from_ns), Some(7), "the oldest go first");
+    assert_eq!(locked(&otlp.queue.0).jobs.front().cloned(), Some(job(7)), "the oldest go first");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("http://{}", listener.local_addr().unwrap());
     let told = collector(listener, "415 No");

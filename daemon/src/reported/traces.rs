@@ -26,6 +26,10 @@ pub(crate) struct Messages {
 /// A message that came to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Come {
+    /// Its trace, as its spans name it.
+    pub(crate) trace: String,
+    /// When it began, in ns of Unix time.
+    pub(crate) from_unix_ns: u64,
     /// From the beginning of the first service's spans, where a path forks at once of the earliest, to the end of all.
     pub(crate) took_ns: u64,
     /// By service of the path: from when the one before had handed it over, where branches meet the last of those, until it did
@@ -178,7 +182,9 @@ impl OfPath {
 
     /// Takes it out if it is whole.
     fn end(&mut self, trace: &str) -> bool {
-        let Some(come) = self.open.get(trace).and_then(|message| message.come(&self.steps)) else { return false };
+        let Some(come) = self.open.get(trace).and_then(|message| message.come(trace, &self.steps)) else {
+            return false;
+        };
         self.open.remove(trace);
         self.taken.come.push(come);
         self.ended.push(trace.to_string());
@@ -209,7 +215,7 @@ fn older(queue: &mut VecDeque<(Instant, String)>, age: Duration, now: Instant) -
 }
 
 impl Message {
-    fn come(&self, steps: &Steps) -> Option<Come> {
+    fn come(&self, trace: &str, steps: &Steps) -> Option<Come> {
         let begins = steps.0.first()?.iter().map(|branch| Some(self.spans[branch.start]?.0));
         let start = begins.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
         steps.0.last()?.iter().try_for_each(|branch| self.spans[branch.end - 1].map(|_| ()))?;
@@ -222,7 +228,7 @@ impl Message {
             stages_ns.push(own.saturating_sub(before));
             done.push(own.max(before));
         }
-        Some(Come { took_ns: end.checked_sub(start)?, stages_ns })
+        Some(Come { trace: trace.into(), from_unix_ns: start, took_ns: end.checked_sub(start)?, stages_ns })
     }
 
     /// When the first of the services after this one began, of those that have spans; `None`: it is at the end.
@@ -267,7 +273,9 @@ mod tests {
         assert_eq!(path.take(now + SETTLE).come, []);
         path.add(&span(1, "both", 95, 100), now + SETTLE);
         // The camera has handed over at 10, to both; the last of its branches at 90.
-        assert_eq!(path.take(now + SETTLE).come, [Come { took_ns: 100, stages_ns: vec![10, 80, 20, 20, 10] }]);
+        let come = path.take(now + SETTLE).come;
+        let stages_ns = vec![10, 80, 20, 20, 10];
+        assert_eq!(come, [Come { trace: "1".into(), from_unix_ns: 0, took_ns: 100, stages_ns }]);
         // At the end all branches have to be there, at the beginning too.
         let mut ends = OfPath::new(&branches[..4].iter().copied().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
         let mut begins = OfPath::new(&branches[1..].iter().copied().map(|(s, b)| stage(s, b)).collect::<Vec<_>>());
@@ -300,16 +308,21 @@ mod tests {
         assert!(!path.add(&span(1, "another", 1, 2), begin));
         assert_eq!(path.take(begin + SETTLE / 2), Taken::default(), "it may not be whole yet");
         let taken = path.take(begin + SETTLE);
-        let come = |took_ns, stages_ns: [u64; 3]| Come { took_ns, stages_ns: stages_ns.to_vec() };
-        assert_eq!(taken.come, [come(60, [20, 25, 15]), come(60, [10, 0, 50])]);
+        let come = |trace: u32, from_unix_ns, took_ns, stages_ns: [u64; 3]| Come {
+            trace: trace.to_string(),
+            from_unix_ns,
+            took_ns,
+            stages_ns: stages_ns.to_vec(),
+        };
+        assert_eq!(taken.come, [come(1, 10, 60, [20, 25, 15]), come(4, 200, 60, [10, 0, 50])]);
         // The second waits for the third.
         for span in [span(6, "camera", 10, 20), span(6, "controller", 30, 90), span(6, "actuator", 50, 80)] {
             path.add(&span, begin);
         }
-        assert_eq!(path.take(begin + SETTLE).come, [come(80, [10, 30, 40])]);
+        assert_eq!(path.take(begin + SETTLE).come, [come(6, 10, 80, [10, 30, 40])]);
         // One ends late, the others never: one of them has begun.
         assert!(path.add(&span(2, "actuator", 200, 300), begin + 2 * SETTLE));
-        assert_eq!(path.take(begin + 2 * SETTLE).come, [come(200, [20, 0, 180])]);
+        assert_eq!(path.take(begin + 2 * SETTLE).come, [come(2, 100, 200, [20, 0, 180])]);
         assert!(path.add(&span(5, "camera", 1, 2), begin));
         let late = path.take(begin + LONGEST);
         assert_eq!((late.come.len(), late.lost), (0, 1), "the third has no beginning, the fifth no end");
