@@ -235,6 +235,18 @@ fn what_cannot_be_planned_together_says_why() {
     slow.paths.all[1].points[0].within = time("9ms");
     let why = refused(&slow);
     assert!(why.path == "record" && matches!(why.cause, PathCause::TooSlow { .. }) && !why.nearest.is_empty(), "{why}");
+    // Where several are too slow, what is enough for all of them.
+    let mut both = crossing();
+    both.paths.all.iter_mut().for_each(|path| path.points[0].within = time("9ms"));
+    let why = refused(&both);
+    let [nearest] = &why.nearest[..] else { panic!("{why}") };
+    let longer: Vec<&str> = nearest.split(" and ").collect();
+    assert!(longer.len() == 2 && longer[1].ends_with("of 'record'"), "{why}");
+    for (path, longer) in both.paths.all.iter_mut().zip(longer) {
+        let (_, rest) = longer.split_once("p99: ").unwrap();
+        path.points[0].within = time(rest.split_once('}').unwrap().0);
+    }
+    told(&both);
     let mut busy = crossing();
     busy.paths.all[0].source = PathSource::Poisson("900/s".parse().unwrap());
     busy.paths.all[1].source = PathSource::Poisson("900/s".parse().unwrap());

@@ -2,7 +2,7 @@
 
 use super::refusal::{PathCause, PathRefusal};
 use crate::refusal::{Refusal, Witness};
-use giusto_model::{Duration, Path, PathSource, Percentile, Promise, Site, Within};
+use giusto_model::{together, Duration, Path, PathSource, Percentile, Promise, Site, Within};
 
 /// How much longer a promise is tried, in tenths of the least that may be enough.
 const LONGER: [u64; 8] = [10, 12, 15, 20, 30, 40, 60, 80];
@@ -24,7 +24,12 @@ pub(crate) fn with_nearest(
             let nearest: Vec<String> = match &refusal.cause {
                 PathCause::TooSlow { within, least, .. } => {
                     let first = (10 * u128::from(least.ns())).div_ceil(u128::from(within.ns().max(1)));
-                    let longer = longer(site, &refusal.path, u64::try_from(first).unwrap_or(u64::MAX / 100), fits);
+                    let first = u64::try_from(first).unwrap_or(u64::MAX / 100);
+                    // Where others are too slow as well, longer ones for all of them.
+                    let longer = longer(site, &[&refusal.path], first, fits).or_else(|| {
+                        let all = with_it(site, &refusal.path);
+                        (all.len() > 1).then(|| longer(site, &all, first, fits)).flatten()
+                    });
                     deeper(site, &refusal.path, fits).into_iter().chain(longer).collect()
                 }
                 PathCause::Overload { load, most, .. } => {
@@ -49,7 +54,7 @@ fn no_room(site: &Site, resolved: &Site, witness: &Witness, fits: &dyn Fn(&Site)
     let path = site.paths.through(&witness.service).next()?;
     let own = resolved.services.iter().find(|service| service.name == witness.service)?;
     let Promise::Stage { counted: Some(counted), .. } = own.promise else { return None };
-    let mut nearest: Vec<String> = longer(site, &path.name, 11, fits).into_iter().collect();
+    let mut nearest: Vec<String> = longer(site, &[&path.name], 11, fits).into_iter().collect();
     nearest.push(match witness.host.as_ref().or(site.hosts.first().map(|host| &host.name)) {
         Some(host) => format!("another core on {host}"),
         None => "another core".into(),
@@ -59,12 +64,19 @@ fn no_room(site: &Site, resolved: &Site, witness: &Witness, fits: &dyn Fn(&Site)
     Some(Refusal::Path(Box::new(PathRefusal { path: path.name.clone(), cause, nearest })))
 }
 
-/// The site with a change of this path.
-fn changed(site: &Site, name: &str, change: impl FnOnce(&mut Path)) -> Site {
+/// The names of this path and of those that share services with it, directly or by others.
+fn with_it<'a>(site: &'a Site, name: &str) -> Vec<&'a str> {
+    let together = together(site.paths.all.iter().map(Path::services));
+    let own = site.paths.all.iter().position(|path| path.name == name);
+    let all = site.paths.all.iter().zip(&together);
+    let all = all.filter(|(_, first)| own.is_some_and(|own| together[own] == **first));
+    all.map(|(path, _)| path.name.as_str()).collect()
+}
+
+/// The site with a change of these paths.
+fn changed(site: &Site, names: &[&str], change: impl Fn(&mut Path)) -> Site {
     let mut other = site.clone();
-    if let Some(path) = other.paths.all.iter_mut().find(|path| path.name == name) {
-        change(path);
-    }
+    other.paths.all.iter_mut().filter(|path| names.contains(&path.name.as_str())).for_each(change);
     other
 }
 
@@ -83,10 +95,10 @@ fn deeper(site: &Site, name: &str, fits: &dyn Fn(&Site) -> bool) -> Option<Strin
     (!names.is_empty() && fits(&other)).then(|| format!("no bucket of its own for topic {}", names.join(", ")))
 }
 
-/// The shortest promise found that is kept, `first` tenths of the present one or more.
-fn longer(site: &Site, name: &str, first: u64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
+/// The shortest promises found of these paths that are kept, `first` tenths of the present ones or more.
+fn longer(site: &Site, names: &[&str], first: u64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
     let with = |tenths: u64| {
-        changed(site, name, |path| {
+        changed(site, names, |path| {
             path.points.iter_mut().for_each(|point| point.within = times(point.within, tenths));
             path.every = path.every.map(|every| times(every, tenths));
         })
@@ -103,10 +115,14 @@ fn longer(site: &Site, name: &str, first: u64, fits: &dyn Fn(&Site) -> bool) -> 
         *(if fits(&with(middle)) { &mut found } else { &mut short }) = middle;
     }
     let site = with(found);
-    let path = site.paths.all.iter().find(|path| path.name == name)?;
-    let points = path.points.iter().map(|&Within { percentile, within }| point(Some(percentile), within));
-    let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).collect();
-    Some(format!("promise: {{{}}}", all.join(", ")))
+    let told = |path: &Path| {
+        let points = path.points.iter().map(|&Within { percentile, within }| point(Some(percentile), within));
+        let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).collect();
+        let whose = if names.len() > 1 { format!(" of '{}'", path.name) } else { String::new() };
+        format!("promise: {{{}}}{whose}", all.join(", "))
+    };
+    let own = site.paths.all.iter().filter(|path| names.contains(&path.name.as_str()));
+    Some(own.map(told).collect::<Vec<_>>().join(" and "))
 }
 
 /// The most messages found that are served as promised, at most this part of them.
@@ -125,7 +141,7 @@ fn fewer(site: &Site, name: &str, part: f64, fits: &dyn Fn(&Site) -> bool) -> Op
                 (PathSource::Periodic { period, jitter, burst }, format!("period: {}", written(period)))
             }
         };
-        fits(&changed(site, name, |path| path.source = source)).then_some(told)
+        fits(&changed(site, &[name], |path| path.source = source)).then_some(told)
     })
 }
 
