@@ -90,9 +90,13 @@ fn describe(checked: Checked) -> Result<(), Failure> {
         let brokers = if *brokers == 1 { "one broker".into() } else { format!("{brokers} brokers") };
         say!("topic {name}, on {brokers}: {}", points.join(", "));
     }
-    for CheckedPath { name, stages, compared } in &paths {
+    for CheckedPath { name, stages, compared, believed } in &paths {
         let stages = if *stages == 1 { "one stage".into() } else { format!("{stages} stages") };
-        say!("path {name}: {stages}, computed by another method ({compared} compared)");
+        let believed = match believed {
+            0 => String::new(),
+            _ => format!("; {believed} of other hosts are believed: the plan of all hosts proves them"),
+        };
+        say!("path {name}: {stages}, computed by another method ({compared} compared{believed})");
     }
     if let Some(CheckedEnsemble { servers, bound }) = coordination {
         say!("the ensemble of {servers} servers recovers within {bound:.3}");

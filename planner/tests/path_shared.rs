@@ -357,7 +357,11 @@ fn what_a_host_enforces_is_proven_with_what_it_rests_on() {
     for host in ["edge-1", "edge-2"] {
         let own = giusto_planner::plan_on(&site, &facts(), host).unwrap();
         assert_eq!(own.paths.len(), 3, "{host}");
-        check_plan(&own).unwrap();
+        let (own_claims, all_claims) = (check_plan(&own).unwrap().paths, check_plan(&told(&site)).unwrap().paths);
+        for (own, all) in own_claims.iter().zip(&all_claims) {
+            assert_eq!((own.compared + own.believed, 0), (all.compared, all.believed), "{host}");
+        }
+        assert!(own_claims.iter().any(|path| path.believed > 0 && path.compared > 0), "{own_claims:?}");
         assert_eq!(own.paths, told(&site).on(host).unwrap().paths);
     }
 }

@@ -25,6 +25,8 @@ pub struct CheckedPath {
     pub stages: usize,
     /// Claims of stages that were computed again.
     pub compared: usize,
+    /// Claims of stages on other hosts, on which its proof rests and which their own plans show.
+    pub believed: usize,
 }
 
 const BILLION: f64 = 1e9;
@@ -47,19 +49,21 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
     if !promised || stages.is_empty() {
         return Err(Broken::new("a promise that goes with how messages come", path.source, "another, or none"));
     }
-    let mut compared = 0;
+    let (mut compared, mut believed) = (0, 0);
+    let elsewhere = stages.len() - here(&stages);
     let group = Group::of(plan, together, nth)?;
     for one in &path.points {
         within(path, one, stages.len())?;
-        compared += match &group {
+        let checked = match &group {
             Some(group) => group.check(one)?,
             None => point(path, one, &stages)?,
         };
+        (compared, believed) = (compared + checked, believed + one.parts.len() + one.meets.len() - checked);
     }
     if let Some(every) = &path.every {
-        compared += longest(path, every, &stages)?;
+        (compared, believed) = (compared + longest(path, every, &stages)?, believed + elsewhere);
     }
-    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared })
+    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed })
 }
 
 /// Stages on the hosts that the plan is for.
