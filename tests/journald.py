@@ -73,7 +73,7 @@ class Journal(Running):
         self.assertEqual((late["GIUSTO_PROCESS"], late["GIUSTO_WITHIN_NS"]), (str(redis), "60000000"))
         self.assertGreater(int(late["GIUSTO_TOOK_NS"]), 60_000_000)
         self.assertGreater(int(late["GIUSTO_LATE"]), 0)
-        self.assertRegex(late["MESSAGE"], r"^cache: \d+ requests took longer than 60 ?ms, the longest [\d.]+ ?m?s, ")
+        self.assertRegex(late["MESSAGE"], r"^cache: \d+ requests? took longer than 60 ?ms, the longest [\d.]+ ?m?s, ")
         # A second without its manager.
         self.giusto.send_signal(signal.SIGSTOP)
         time.sleep(1)

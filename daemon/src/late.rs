@@ -137,6 +137,7 @@ impl SaidOfPath {
         let most = at.into_iter().max_by_key(|(_, late)| *late);
         if let (Some(LateMessage { trace, took_ns, within_ns, .. }), Some((at, there))) = (self.longest.take(), most) {
             let (took, within) = (Duration::from_ns(took_ns), Duration::from_ns(within_ns));
+            let what = if late == 1 { "message" } else { "messages" };
             tracing::info!(
                 path,
                 late,
@@ -144,7 +145,7 @@ impl SaidOfPath {
                 within_ns,
                 trace,
                 at,
-                "path {path}: {late} messages took longer than {within}, the longest {took:.3}, {there} of them at {at}"
+                "path {path}: {late} {what} took longer than {within}, the longest {took:.3}, {there} of them at {at}"
             );
         }
     }
@@ -159,6 +160,7 @@ impl Said {
             let took_ns = to_ns - from_ns;
             let (took, within) = (Duration::from_ns(took_ns), Duration::from_ns(*within_ns));
             let what = if *by == ObservedBy::Requests { "requests" } else { "jobs" };
+            let many = if late == 1 { &what[..what.len() - 1] } else { what };
             let (cause, says) = (cause.key(), cause);
             tracing::info!(
                 service = name,
@@ -169,7 +171,7 @@ impl Said {
                 process,
                 thread,
                 cause,
-                "{name}: {late} {what} took longer than {within}, the longest {took:.3}, {says}"
+                "{name}: {late} {many} took longer than {within}, the longest {took:.3}, {says}"
             );
         }
         let mut is_missed = false;
@@ -177,10 +179,11 @@ impl Said {
             let more = *missed - std::mem::replace(told, *missed);
             if more > 0 {
                 is_missed = true;
+                let periods = if more == 1 { "period" } else { "periods" };
                 let of = vcpu.map_or(String::new(), |vcpu| format!(" {vcpu}"));
                 tracing::warn!(
                     service = name, vcpu, missed = more,
-                    "{name}{of}: {more} periods in which it wanted the core throughout and did not get its whole budget"
+                    "{name}{of}: {more} {periods} in which it wanted the core throughout and did not get its whole budget"
                 );
             }
         }

@@ -106,7 +106,7 @@ fn late_messages_of_a_path_are_said_with_the_service_at_which_most_were() {
         events.take(&[late("d", "web", 151)], &[], begin + APART / 2);
         assert!(said().is_empty(), "not too often");
         events.take(&[], &[], begin + APART);
-        assert!(said().concat().contains("1 messages took longer"));
+        assert!(said().concat().contains("1 message took longer"));
         events.take(&[], &[], begin + 3 * APART);
         assert!(said().is_empty(), "nothing has come since");
     });
