@@ -94,7 +94,8 @@ fn describe(checked: Checked) -> Result<(), Failure> {
         let stages = if *stages == 1 { "one stage".into() } else { format!("{stages} stages") };
         let believed = match believed {
             0 => String::new(),
-            _ => format!("; {believed} of other hosts are believed: the plan of all hosts proves them"),
+            1 => "; one is believed: the plan of all hosts proves it".to_string(),
+            _ => format!("; {believed} are believed: the plan of all hosts proves them"),
         };
         say!("path {name}: {stages}, computed by another method ({compared} compared{believed})");
     }

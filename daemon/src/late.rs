@@ -1,6 +1,6 @@
 //! Requests, jobs and messages of paths that took longer than promised, one by one: what is told of them beyond this host.
 
-use crate::{ObservedBy, ServiceStatus};
+use crate::{ObservedBy, PathStatus, ServiceStatus};
 use giusto_model::Duration;
 use giusto_verify::Cause;
 use std::collections::BTreeMap;
@@ -84,8 +84,9 @@ struct Said {
 }
 
 impl Events {
-    /// `late`: since the last call; how `services` stand now.
-    pub(crate) fn take(&mut self, late: &[Late], services: &[ServiceStatus], now: Instant) {
+    /// `late`: since the last call; how services and paths stand now.
+    pub(crate) fn take(&mut self, late: &[Late], (services, paths): (&[ServiceStatus], &[PathStatus]), now: Instant) {
+        self.paths.retain(|name, _| paths.iter().any(|path| path.name == *name));
         self.services.retain(|name, _| services.iter().any(|service| service.name == *name));
         for service in services {
             let said = self.services.entry(service.name.clone()).or_default();
@@ -98,7 +99,9 @@ impl Events {
             let job = match one {
                 Late::Job(job) => job,
                 Late::Message(message) => {
-                    self.paths.entry(message.path.clone()).or_default().add(message);
+                    if paths.iter().any(|path| path.name == message.path) {
+                        self.paths.entry(message.path.clone()).or_default().add(message);
+                    }
                     continue;
                 }
             };

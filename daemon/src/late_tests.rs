@@ -47,9 +47,9 @@ fn late_jobs_and_missed_periods_are_said_together_and_not_too_often() {
     let said = || std::mem::take(&mut *heard.0.lock().unwrap());
     let (mut events, begin) = (Events::default(), Instant::now());
     tracing::subscriber::with_default(tracing_subscriber::registry().with(heard.clone()), || {
-        events.take(&[], &[service("cache", 3), service("busy", 5)], begin);
+        events.take(&[], (&[service("cache", 3), service("busy", 5)], &[]), begin);
         assert!(said().is_empty(), "what was before is not news");
-        events.take(&[late(70), late(200), late(80)], &[service("cache", 3), service("busy", 9)], begin);
+        events.take(&[late(70), late(200), late(80)], (&[service("cache", 3), service("busy", 9)], &[]), begin);
         let [cache, busy] = [said(), vec![]]
             .concat()
             .try_into()
@@ -66,12 +66,12 @@ fn late_jobs_and_missed_periods_are_said_together_and_not_too_often() {
         assert!(cache.contains("cache: 3 requests took longer than 60 ms, the longest 200 ms, "), "{cache}");
         assert!(busy.contains("missed=4 "), "{busy}");
         let soon = begin + Span::from_secs(9);
-        events.take(&[late(90)], &[service("cache", 3), service("busy", 10)], soon);
+        events.take(&[late(90)], (&[service("cache", 3), service("busy", 10)], &[]), soon);
         assert!(said().is_empty(), "soon after");
-        events.take(&[late(61)], &[service("cache", 3), service("busy", 2)], begin + APART);
+        events.take(&[late(61)], (&[service("cache", 3), service("busy", 2)], &[]), begin + APART);
         let told = said();
         assert!(told.len() == 1 && told[0].contains("late=2 ") && told[0].contains("took_ns=90000000"), "{told:?}");
-        events.take(&[], &[service("busy", 4)], begin + 2 * APART);
+        events.take(&[], (&[service("busy", 4)], &[]), begin + 2 * APART);
         assert!(said()[0].contains("missed=2 "), "it had begun anew");
     });
 }
@@ -81,6 +81,8 @@ fn late_messages_of_a_path_are_said_with_the_service_at_which_most_were() {
     let heard = Heard::default();
     let said = || std::mem::take(&mut *heard.0.lock().unwrap());
     let (mut events, begin) = (Events::default(), Instant::now());
+    let (name, through) = ("order".to_string(), Vec::new());
+    let paths = [PathStatus { name, through, responses: None, problem: None }];
     let late = |trace: &str, at: &str, took_ms: u64| {
         Late::Message(LateMessage {
             path: "order".into(),
@@ -92,7 +94,7 @@ fn late_messages_of_a_path_are_said_with_the_service_at_which_most_were() {
         })
     };
     tracing::subscriber::with_default(tracing_subscriber::registry().with(heard.clone()), || {
-        events.take(&[late("a", "web", 900), late("b", "worker", 160), late("c", "worker", 170)], &[], begin);
+        events.take(&[late("a", "web", 900), late("b", "worker", 160), late("c", "worker", 170)], (&[], &paths), begin);
         let words = said().concat();
         for word in [
             "path order: 3 messages took longer than 150 ms, the longest 900 ms, 2 of them at worker",
@@ -103,11 +105,11 @@ fn late_messages_of_a_path_are_said_with_the_service_at_which_most_were() {
         ] {
             assert!(words.contains(word), "{word}: {words}");
         }
-        events.take(&[late("d", "web", 151)], &[], begin + APART / 2);
+        events.take(&[late("d", "web", 151)], (&[], &paths), begin + APART / 2);
         assert!(said().is_empty(), "not too often");
-        events.take(&[], &[], begin + APART);
+        events.take(&[], (&[], &paths), begin + APART);
         assert!(said().concat().contains("1 message took longer"));
-        events.take(&[], &[], begin + 3 * APART);
+        events.take(&[], (&[], &paths), begin + 3 * APART);
         assert!(said().is_empty(), "nothing has come since");
     });
 }

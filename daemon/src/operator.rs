@@ -212,7 +212,7 @@ impl Operator {
             paths,
         } = stage.report(&self.plan);
         if let Some(events) = &mut self.late {
-            events.take(&late, &services, Instant::now());
+            events.take(&late, (&services, &paths), Instant::now());
         }
         let otlp = self.otlp.as_ref().map(|otlp| {
             otlp.tell(late);

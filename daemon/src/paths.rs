@@ -85,7 +85,8 @@ impl Paths {
         }
         if let Some((nth, point)) = points.iter().enumerate().next_back() {
             let late = taken.come.iter().filter(|come| come.took_ns > point.within.ns());
-            self.late.extend(late.take(LATE.saturating_sub(self.late.len())).map(|come| LateMessage {
+            let waiting = self.late.iter().filter(|late| late.path == path.name).count();
+            self.late.extend(late.take(LATE.saturating_sub(waiting)).map(|come| LateMessage {
                 path: path.name.clone(),
                 trace: come.trace.clone(),
                 at: dearest(path, nth, come).to_string(),

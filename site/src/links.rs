@@ -28,7 +28,7 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// Fewer messages say nothing of a percentile that is promised.
 const FEWEST: usize = 100;
 /// What a plan has of a measured law, where at least one message was slower.
-const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "p99.99"];
+const PERCENTILES: [&str; 8] = ["p50", "p90", "p95", "p99", "p99.5", "p99.9", "p99.95", "p99.99"];
 
 /// Reads them; files are named from `base` on.
 pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], base: &Path) -> Result<Vec<Link>, Fault> {
@@ -47,6 +47,13 @@ pub(crate) fn read(site: &Fields<'_>, hosts: &[Host], base: &Path) -> Result<Vec
         let (from, to) = (host(from)?, host(to)?);
         if from == to {
             return Err(Fault::new(key.span, format!("'{from}' needs no link to itself"), "leave it out"));
+        }
+        if found.iter().any(|other| (&other.from, &other.to) == (&from, &to)) {
+            return Err(Fault::new(
+                key.span,
+                format!("the link '{from} to {to}' is written twice"),
+                "delete one of them",
+            ));
         }
         let (worst, measured) = match LINK.read(value, key.span)?.one_of(&["worst", "measured"], EITHER)? {
             ("worst", node) => (duration(node)?, None),
@@ -70,14 +77,21 @@ fn measured(node: &Node, base: &Path) -> Result<(Duration, LinkTimes), Fault> {
     let mut lines = all.lines().zip(1..);
     match lines.next() {
         Some((HEADER, _)) => {}
-        Some((other, _)) => return Err(wrong(1, format!("'{}' is not the header", shown(other)))),
+        Some((other, _)) if other.strip_prefix('\u{feff}') == Some(HEADER) => {
+            return Err(wrong(1, "a byte order mark is before the header".into()))
+        }
+        // Nothing of what may be another's file is shown.
+        Some(_) => return Err(wrong(1, "it is not the header".into())),
         None => return Err(node.fault(format!("'{}' is empty", shown(name)), expected())),
     }
-    let time = |(text, line): (&str, usize)| match text.parse() {
+    let time = |(text, line): (&str, usize)| match text.parse::<u64>() {
+        _ if text.is_empty() => Err(wrong(line, "it is empty".into())),
+        _ if !text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(wrong(line, format!("'{}' is not a whole number", shown(text))))
+        }
         Ok(0) => Err(wrong(line, "no message takes no time".into())),
         Ok(ns) if ns <= LONGEST => Ok(ns),
-        Ok(_) => Err(wrong(line, format!("'{}' is more than an hour", shown(text)))),
-        Err(_) => Err(wrong(line, format!("'{}' is not a whole number", shown(text)))),
+        _ => Err(wrong(line, format!("'{}' is more than an hour", shown(text)))),
     };
     let mut times: Vec<u64> = lines.map(time).collect::<Result<_, _>>()?;
     if times.len() < FEWEST {

@@ -22,7 +22,7 @@ pub use config::{read_config, ConfigTask};
 pub use events::{Flow, TraceEvents, Track};
 pub use log::read_log;
 pub use sched::{read_sched, Imported, Select};
-pub use spans::{read_otlp, read_spans, Span, SpanKind, Spans};
+pub use spans::{read_otlp, read_spans, Span, SpanKind, Spans, OWN_SCOPE};
 pub use thread::{Cut, Job, Why};
 
 /// Why a recording cannot be read.

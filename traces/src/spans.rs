@@ -106,6 +106,10 @@ pub struct Spans {
     pub refused: u64,
 }
 
+/// The instrumentation scope of spans that Giusto sends itself (`giusto run --otlp`): of late requests, jobs and messages. They are
+/// no work of a service, and are not read.
+pub const OWN_SCOPE: &str = "giusto";
+
 const EXPECTED: &str =
     "expected spans in JSON: OTLP ({\"resourceSpans\": ...}), in one object or one a line, or an export of Jaeger \
                         ({\"data\": ...})";
@@ -135,7 +139,13 @@ struct Attribute {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Scope {
+    scope: ScopeName,
     spans: Vec<OtlpSpan>,
+}
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ScopeName {
+    name: String,
 }
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -246,7 +256,14 @@ fn message(value: Value, found: &mut Spans) -> Result<(), String> {
     let Some(data) = value.get("data").and_then(Value::as_array) else { return Err(EXPECTED.to_string()) };
     for trace in data {
         let read = Jaeger::deserialize(trace).map_err(|why| why.to_string())?;
-        read.spans.into_iter().for_each(|span| found.take(jaeger(span, &read.processes)));
+        let is_own = |span: &JaegerSpan| {
+            let of = |tag: &Tag| {
+                matches!(tag.key.as_str(), "otel.scope.name" | "otel.library.name") && tag.value == OWN_SCOPE
+            };
+            span.tags.iter().any(of)
+        };
+        let theirs = read.spans.into_iter().filter(|span| !is_own(span));
+        theirs.for_each(|span| found.take(jaeger(span, &read.processes)));
     }
     Ok(())
 }
@@ -270,7 +287,8 @@ fn otlp(resource: Resource) -> Vec<Span> {
         start: number(&one.start_time_unix_nano).unwrap_or(0),
         end: number(&one.end_time_unix_nano).unwrap_or(0),
     };
-    resource.scope_spans.into_iter().flat_map(|scope| scope.spans).map(span).collect()
+    let theirs = resource.scope_spans.into_iter().filter(|scope| scope.scope.name != OWN_SCOPE);
+    theirs.flat_map(|scope| scope.spans).map(span).collect()
 }
 
 fn jaeger(one: JaegerSpan, processes: &BTreeMap<String, Process>) -> Span {

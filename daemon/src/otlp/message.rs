@@ -23,7 +23,7 @@ impl Teller {
     }
 
     fn scope(&self) -> Value {
-        json!({ "name": "giusto", "version": self.version })
+        json!({ "name": giusto_traces::OWN_SCOPE, "version": self.version })
     }
 
     /// `ExportTraceServiceRequest`. Each with its identity, of 24 bytes by chance; `unix_ns` is added to times of jobs. A message
@@ -76,9 +76,13 @@ fn of_job(job: &LateJob, identity: &[u8; 24], unix_ns: u64) -> Value {
 }
 
 fn of_message(message: &LateMessage, identity: &[u8; 24]) -> Value {
-    let is_an_id = message.trace.len() == 32 && message.trace.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let trace = if is_an_id { message.trace.clone() } else { hex(&identity[..16]) };
+    // Some have 64 bits; as those of OTLP they begin with zeros.
+    let padded = format!("{:0>32}", message.trace);
+    let is_an_id = padded.len() == 32 && padded.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_an_id = is_an_id && padded.bytes().any(|byte| byte != b'0');
+    let trace = if is_an_id { padded } else { hex(&identity[..16]) };
     let attributes = [
+        text("giusto.trace", &message.trace),
         text("giusto.path", &message.path),
         number("giusto.within_ns", message.within_ns),
         text("giusto.cause", &format!("at {}", message.at)),

@@ -41,17 +41,21 @@ fn a_late_message_is_a_span_in_its_own_trace() {
         took_ns: 300,
         within_ns: 150,
     };
-    let unnamed = LateMessage { trace: "7".into(), ..message.clone() };
+    let unnamed = LateMessage { trace: "seven".into(), ..message.clone() };
+    let short = LateMessage { trace: "43dd8448eb211c80".into(), ..message.clone() };
     let identity = std::array::from_fn(|at| at as u8);
-    let told = teller().spans(&[message.clone(), unnamed].map(|one| (Late::Message(one), identity)), 1_000);
+    let told = teller().spans(&[message.clone(), unnamed, short].map(|one| (Late::Message(one), identity)), 1_000);
     let all = &told["resourceSpans"][0];
     assert_eq!(all["resource"]["attributes"][0]["value"]["stringValue"], "giusto");
-    let [span, unnamed] = all["scopeSpans"][0]["spans"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    let [span, unnamed, short] = all["scopeSpans"][0]["spans"].as_array().unwrap().as_slice() else { panic!("{told}") };
     assert_eq!((&span["traceId"], &span["spanId"]), (&message.trace.into(), &"1011121314151617".into()));
     assert_eq!(unnamed["traceId"], "000102030405060708090a0b0c0d0e0f");
+    assert_eq!(unnamed["attributes"][0]["value"]["stringValue"], "seven");
+    assert_eq!(short["traceId"], "000000000000000043dd8448eb211c80");
+    assert!(giusto_traces::read_otlp(told.to_string().as_bytes()).unwrap().is_empty(), "they are not read again");
     assert_eq!((&span["startTimeUnixNano"], &span["endTimeUnixNano"]), (&"5000".into(), &"5300".into()));
-    assert_eq!(span["attributes"][0]["value"]["stringValue"], "order");
-    assert_eq!(span["attributes"][2]["value"]["stringValue"], "at worker");
+    assert_eq!(span["attributes"][1]["value"]["stringValue"], "order");
+    assert_eq!(span["attributes"][3]["value"]["stringValue"], "at worker");
 }
 
 #[test]

@@ -21,12 +21,28 @@ pub(super) fn read_protobuf(message: &[u8]) -> Result<Vec<Span>, String> {
         let resource = resource?;
         let service = service(resource)?;
         for scope in inside(resource, 2) {
-            for span in inside(scope?, 2) {
+            let scope = scope?;
+            if is_own(scope)? {
+                continue;
+            }
+            for span in inside(scope, 2) {
                 told.push(one(span?, &service)?);
             }
         }
     }
     Ok(told)
+}
+
+/// Whether its spans are those that Giusto sends.
+fn is_own(scope: &[u8]) -> Result<bool, String> {
+    for named in inside(scope, 1) {
+        for name in inside(named?, 1) {
+            if name? == giusto_traces::OWN_SCOPE.as_bytes() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// `service.name` among the attributes of a resource.

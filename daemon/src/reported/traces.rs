@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const SETTLE: Duration = Duration::from_secs(10);
 /// One that has begun and not ended by then is lost.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Characters of what names a trace: 32 in OpenTelemetry.
+const LONGEST_TRACE: usize = 64;
 /// Messages of a path that are put together at a time.
 const OPEN: usize = 100_000;
 
@@ -109,7 +111,7 @@ impl Sink for Open {
         let (mut known, mut refused) = (false, 0);
         let any = !spans.is_empty();
         for span in spans.into_iter().filter(|span| !span.kind.waits()) {
-            if span.length().is_none() {
+            if span.length().is_none() || span.trace.len() > LONGEST_TRACE {
                 refused += 1;
                 continue;
             }
@@ -119,7 +121,9 @@ impl Sink for Open {
             }
         }
         state.problem = match (refused, known) {
-            (1.., _) => Some(format!("{refused} spans do not say when they began and ended")),
+            (1.., _) => {
+                Some(format!("{refused} spans do not say when they began and ended, or of which trace they are"))
+            }
             (0, false) if any => Some("spans come, and none is of a service of the path (service.name)".into()),
             _ => None,
         };

@@ -21,6 +21,7 @@ struct Way {
     ends: Vec<String>,
     /// How many messages there are, with those that topics have brought; `None`: they come in periods.
     messages: Option<Rate>,
+    laws_of_links: bool,
 }
 
 /// How many copies of a message come to a stage, and leave it.
@@ -37,8 +38,6 @@ pub(super) struct Given<'a> {
     pub(super) path: &'a Path,
     pub(super) topics: &'a [TopicPlan],
     pub(super) networks: &'a [NetworkPlan],
-    /// No other path shares a service with it.
-    pub(super) alone: bool,
 }
 
 impl Given<'_> {
@@ -83,14 +82,15 @@ impl Given<'_> {
         Ok(Course { source, route, steps, links, points, every })
     }
 
-    /// Its stages with their hosts and the links between.
-    pub(super) fn stages(&self) -> Result<Vec<PathStage>, Refusal> {
+    /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way only,
+    /// or with their longest times.
+    pub(super) fn stages(&self, laws_of_links: bool) -> Result<Vec<PathStage>, Refusal> {
         let all = &self.path.through;
         let messages = match self.path.source {
             PathSource::Poisson(rate) => Some(rate),
             PathSource::Periodic { .. } => None,
         };
-        let mut way = Way { through: Vec::new(), ends: Vec::new(), messages };
+        let mut way = Way { through: Vec::new(), ends: Vec::new(), messages, laws_of_links };
         // Into how many branches messages go on, or how many come together.
         let branches = |one: Option<&Through>| match one {
             None => 0,
@@ -166,7 +166,8 @@ impl Given<'_> {
     fn over(&self, way: &mut Way, on: &str, branch: Option<u32>) -> Result<Option<Duration>, Refusal> {
         let from = way.ends.iter().filter(|from| *from != on);
         let links: Vec<&Link> = from.map(|from| self.link(from, on)).collect::<Result<_, _>>()?;
-        let is_a_law = self.alone && branch.is_none() && way.ends.len() == 1 && way.messages.is_some();
+        let is_one_way = branch.is_none() && way.ends.len() == 1;
+        let is_a_law = way.laws_of_links && is_one_way && way.messages.is_some();
         if let ([Link { from, worst, measured: Some(measured), .. }], true) = (&links[..], is_a_law) {
             let (link_from, on, latency) = (from.clone(), on.to_string(), measured.latency.clone());
             way.through.push(PathStage::Link(LinkStage { link_from, on, latency, worst: *worst }));

@@ -8,6 +8,9 @@ use giusto_model::{together, Duration, Path, PathSource, Percentile, Promise, Si
 const LONGER: [u64; 8] = [10, 12, 15, 20, 30, 40, 60, 80];
 /// Between one that is enough and one that is not, so many are tried.
 const BETWEEN: u32 = 3;
+/// Where so many paths share services, only few of those are tried, and for all of them at once: each takes seconds.
+const FEW: usize = 3;
+const SPARSE: [u64; 3] = [10, 20, 60];
 /// What is left of the messages, in hundredths of those that a core could serve.
 const FEWER: [u64; 6] = [95, 70, 50, 30, 20, 10];
 
@@ -25,11 +28,14 @@ pub(crate) fn with_nearest(
                 PathCause::TooSlow { within, least, .. } => {
                     let first = (10 * u128::from(least.ns())).div_ceil(u128::from(within.ns().max(1)));
                     let first = u64::try_from(first).unwrap_or(u64::MAX / 100);
-                    // Where others are too slow as well, longer ones for all of them.
-                    let longer = longer(site, &[&refusal.path], first, fits).or_else(|| {
-                        let all = with_it(site, &refusal.path);
-                        (all.len() > 1).then(|| longer(site, &all, first, fits)).flatten()
-                    });
+                    // Where others are too slow as well, longer ones for all that have less.
+                    let all = with_it(site, &refusal.path);
+                    let own = || longer(site, &refusal.path, first, fits);
+                    let longer = match all.len() {
+                        1 => own(),
+                        2..=FEW => own().or_else(|| no_less(site, &all, *least, &LONGER, fits)),
+                        _ => no_less(site, &all, *least, &SPARSE, fits),
+                    };
                     deeper(site, &refusal.path, fits).into_iter().chain(longer).collect()
                 }
                 PathCause::Overload { load, most, .. } => {
@@ -54,7 +60,7 @@ fn no_room(site: &Site, resolved: &Site, witness: &Witness, fits: &dyn Fn(&Site)
     let path = site.paths.through(&witness.service).next()?;
     let own = resolved.services.iter().find(|service| service.name == witness.service)?;
     let Promise::Stage { counted: Some(counted), .. } = own.promise else { return None };
-    let mut nearest: Vec<String> = longer(site, &[&path.name], 11, fits).into_iter().collect();
+    let mut nearest: Vec<String> = longer(site, &path.name, 11, fits).into_iter().collect();
     nearest.push(match witness.host.as_ref().or(site.hosts.first().map(|host| &host.name)) {
         Some(host) => format!("another core on {host}"),
         None => "another core".into(),
@@ -95,10 +101,10 @@ fn deeper(site: &Site, name: &str, fits: &dyn Fn(&Site) -> bool) -> Option<Strin
     (!names.is_empty() && fits(&other)).then(|| format!("no bucket of its own for topic {}", names.join(", ")))
 }
 
-/// The shortest promises found of these paths that are kept, `first` tenths of the present ones or more.
-fn longer(site: &Site, names: &[&str], first: u64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
+/// The shortest promise found that is kept, `first` tenths of the present one or more.
+fn longer(site: &Site, name: &str, first: u64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
     let with = |tenths: u64| {
-        changed(site, names, |path| {
+        changed(site, &[name], |path| {
             path.points.iter_mut().for_each(|point| point.within = times(point.within, tenths));
             path.every = path.every.map(|every| times(every, tenths));
         })
@@ -115,14 +121,33 @@ fn longer(site: &Site, names: &[&str], first: u64, fits: &dyn Fn(&Site) -> bool)
         *(if fits(&with(middle)) { &mut found } else { &mut short }) = middle;
     }
     let site = with(found);
-    let told = |path: &Path| {
-        let points = path.points.iter().map(|&Within { percentile, within }| point(Some(percentile), within));
-        let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).collect();
-        let whose = if names.len() > 1 { format!(" of '{}'", path.name) } else { String::new() };
-        format!("promise: {{{}}}{whose}", all.join(", "))
-    };
-    let own = site.paths.all.iter().filter(|path| names.contains(&path.name.as_str()));
-    Some(own.map(told).collect::<Vec<_>>().join(" and "))
+    site.paths.all.iter().find(|path| path.name == name).map(promise)
+}
+
+/// The least time found, `least` or so many tenths of it, that is kept where none of these paths is promised less.
+fn no_less(
+    site: &Site,
+    names: &[&str],
+    least: Duration,
+    tenths: &[u64],
+    fits: &dyn Fn(&Site) -> bool,
+) -> Option<String> {
+    tenths.iter().find_map(|tenths| {
+        let time = times(least, *tenths);
+        let other = changed(site, names, |path| {
+            path.points.iter_mut().for_each(|point| point.within = point.within.max(time));
+        });
+        let all = site.paths.all.iter().zip(&other.paths.all).filter(|(was, is)| was != is);
+        let told: Vec<String> = all.map(|(_, path)| format!("{} of '{}'", promise(path), path.name)).collect();
+        fits(&other).then(|| told.join(" and "))
+    })
+}
+
+/// As a site has it.
+fn promise(path: &Path) -> String {
+    let points = path.points.iter().map(|&Within { percentile, within }| point(Some(percentile), within));
+    let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).collect();
+    format!("promise: {{{}}}", all.join(", "))
 }
 
 /// The most messages found that are served as promised, at most this part of them.

@@ -45,13 +45,16 @@ pub(crate) fn planned(
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let together = together(site.paths.all.iter().map(Path::services));
     for (first, path) in together.iter().zip(&site.paths.all) {
-        let alone = together.iter().filter(|other| *other == first).count() == 1;
-        let given = Given { site, facts, path, topics: &topics, networks, alone };
-        groups.entry(*first).or_default().0.push(given);
+        groups.entry(*first).or_default().0.push(Given { site, facts, path, topics: &topics, networks });
     }
-    let asked: Vec<Question> = groups.values().map(Group::asked).collect::<Result<_, _>>()?;
-    let questions: Vec<Asked> = asked.iter().map(|question| question.asked.clone()).collect();
-    for ((group, question), found) in groups.values().zip(asked).zip(answers.paths.to(&questions)) {
+    let asked: Vec<Vec<Question>> = groups.values().map(Group::asked).collect::<Result<_, _>>()?;
+    let questions: Vec<Asked> = asked.iter().flatten().map(|question| question.asked.clone()).collect();
+    let mut found = answers.paths.to(&questions).into_iter();
+    for (group, questions) in groups.values().zip(asked) {
+        let both: Vec<_> = questions.into_iter().zip(&mut found).collect();
+        let Some((question, found)) = both.into_iter().min_by(|a, b| a.0.cost(&a.1).total_cmp(&b.0.cost(&b.1))) else {
+            continue;
+        };
         let (servers, plans) = group.plan(&question, found)?;
         for (name, server) in question.services.iter().zip(servers) {
             let own = resolved.site.services.iter_mut().find(|service| service.name == *name);
@@ -86,8 +89,29 @@ struct Question {
     asked: Asked,
 }
 
+impl Question {
+    /// What is reserved for all of its services; without an end where they cannot keep what was promised.
+    fn cost(&self, found: &Result<Found, Error>) -> f64 {
+        match found {
+            Ok(Found::Servers(servers, _)) => {
+                servers.iter().zip(&self.asked.stages).map(|(one, ask)| ask.cost(*one)).sum()
+            }
+            _ => f64::INFINITY,
+        }
+    }
+}
+
 impl Group<'_> {
-    fn asked(&self) -> Result<Question, Refusal> {
+    /// Of a path alone that goes over links which were measured, with their laws, and with their longest times: either may be
+    /// the cheaper.
+    fn asked(&self) -> Result<Vec<Question>, Refusal> {
+        let own = self.question(self.0.len() == 1)?;
+        let has_laws = own.through.iter().flatten().any(|stage| matches!(stage, PathStage::Link(_)));
+        let other = has_laws.then(|| self.question(false)).transpose()?;
+        Ok(std::iter::once(own).chain(other).collect())
+    }
+
+    fn question(&self, laws_of_links: bool) -> Result<Question, Refusal> {
         let count = self.0.first().map_or(0, |first| first.site.paths.all.len());
         let rounds = match (count, self.0.len()) {
             (..=FEW, ..=FEW_TOGETHER) => ROUNDS,
@@ -103,7 +127,7 @@ impl Group<'_> {
         let asked = Asked { courses: Vec::new(), stages: Vec::new(), rounds };
         let mut question = Question { through: Vec::new(), services: Vec::new(), asked };
         for given in &self.0 {
-            let through = given.stages()?;
+            let through = given.stages(laws_of_links)?;
             self.alike(given, &through)?;
             let course = given.course(&through, (&mut question.services, &mut question.asked.stages))?;
             question.asked.courses.push(course);

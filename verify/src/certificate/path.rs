@@ -61,7 +61,9 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
         (compared, believed) = (compared + checked, believed + one.parts.len() + one.meets.len() - checked);
     }
     if let Some(every) = &path.every {
-        (compared, believed) = (compared + longest(path, every, &stages)?, believed + elsewhere);
+        compared += longest(path, every, &stages)?;
+        // Where a stage is elsewhere, nothing of it is computed.
+        believed += if elsewhere > 0 { stages.len() } else { 0 };
     }
     Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed })
 }

@@ -90,7 +90,10 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
                 }
                 broker(plan, stage, here)?
             }
-            PathStage::Link(stage) => link(stage, &before, next).map(|()| Stage::Link(stage))?,
+            PathStage::Link(stage) => {
+                one_way(path, nth, &steps)?;
+                link(stage, &before, next).map(|()| Stage::Link(stage))?
+            }
             PathStage::Interface(stage) => match here {
                 true => interface::of(plan, (path, nth), stage).map(|()| Stage::Interface(stage))?,
                 false => Stage::Elsewhere,
@@ -131,6 +134,18 @@ fn is_same(one: &PathStage, other: &PathStage) -> bool {
             (&one.on, &one.interface, one.way) == (&other.on, &other.interface, other.way)
         }
         _ => false,
+    }
+}
+
+/// One copy of each message goes over a link with a law.
+fn one_way(path: &PathPlan, nth: usize, steps: &Steps) -> Result<(), Broken> {
+    let (before, after) = (steps.before(nth), steps.after(nth));
+    let beside = before.iter().chain(&after).any(|other| path.through[*other].branch().is_some());
+    match before.len() == 1 && after.len() <= 1 && !beside {
+        true => Ok(()),
+        false => {
+            Err(Broken::new(format!("no fork beside '{}'", path.through[nth]), "one stage on both sides", "branches"))
+        }
     }
 }
 

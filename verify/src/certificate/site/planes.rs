@@ -3,8 +3,8 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    CoordinationPlan, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path, PathPlan, PathStage,
-    Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
+    CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path, PathPlan,
+    PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
 };
 use std::ops::Range;
 
@@ -112,10 +112,16 @@ fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> 
         };
         let over: Vec<&Link> = steps.before(nth).into_iter().filter_map(link).collect();
         if let PathStage::Link(LinkStage { latency, worst, .. }) = stage {
-            let known = |link: &&Link| {
-                link.worst == *worst && link.measured.as_ref().is_some_and(|one| one.latency == *latency)
+            let told = |longest: &Duration, latency: &[Within]| {
+                let points: Vec<String> = latency.iter().map(ToString::to_string).collect();
+                format!("{}; at most {longest}", points.join(", "))
             };
-            return same(&whose, "what was measured of its links", &true, &(over.len() == 1 && over.iter().all(known)));
+            let wanted = match over[..] {
+                [Link { worst, measured: Some(times), .. }] => told(worst, &times.latency),
+                _ => "nothing".into(),
+            };
+            let whose = format!("{whose}, {stage}");
+            return same(&whose, "what was measured of it", &wanted, &told(worst, latency));
         }
         let worst = over.into_iter().map(|link| link.worst).max();
         same(&whose, "the link between two of its hosts", &worst, &stage.link())
