@@ -54,12 +54,10 @@ class _Records:
         return polars.DataFrame(self._columns())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Arrow's PyCapsule interface, by pyarrow or else Polars: what reads Arrow takes the records as a table."""
-        try:
-            import pyarrow
-        except ImportError:
-            return self.to_polars().__arrow_c_stream__(requested_schema)
-        return pyarrow.table(self._columns()).__arrow_c_stream__(requested_schema)
+        """Arrow's PyCapsule interface: what reads Arrow (pyarrow, Polars, DuckDB, pandas) takes the records as a table.
+
+        NumPy reads records in place; a column of Arrow is in one piece, so it is copied once, a batch at a time."""
+        return self._data.__arrow_c_stream__(requested_schema)
 
     def _columns(self) -> "dict[str, numpy.ndarray[Any, Any]]":
         array = self.array
