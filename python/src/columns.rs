@@ -52,6 +52,13 @@ impl Slice {
         let (task, job) = job.map_or((-1, NEVER), |(task, job)| (task as i32, job as i64));
         Slice { server: server as u32, task, job, from: from as i64, to: to as i64 }
     }
+    /// Whether `next` is of the same job of the same task, and follows without a gap.
+    pub(crate) fn goes_on_as(&self, next: &Slice) -> bool {
+        self.job == next.job && self.to == next.from
+    }
+    pub(crate) fn join(&mut self, next: &Slice) {
+        self.to = next.to;
+    }
 }
 
 macro_rules! fields {
