@@ -25,7 +25,8 @@ class _Records:
         """All of them as a structured array of NumPy, read only, in place: no copy is made."""
         import numpy
 
-        return numpy.asarray(self._data)
+        found: "numpy.ndarray[Any, Any]" = numpy.asarray(self._data)
+        return found
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "numpy.ndarray[Any, Any]":
         import numpy
