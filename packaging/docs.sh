@@ -17,7 +17,7 @@ if ! cmp -s "$pins" "$venv/pins"; then
 	fi
 	cp "$pins" "$venv/pins"
 fi
-cargo build --release --workspace --all-targets --locked --quiet
+cargo build --release --workspace --lib --locked --quiet
 rm -rf "$pages" out/docs
 mkdir -p "$pages"
 # The repository as it is, so that links between its folders hold; the library of Python as a wheel would have it.
