@@ -23,7 +23,7 @@ import compositional
 import curves_agree
 
 GATE = 50
-BLOCK = 10
+BLOCK = 20
 
 
 def question(arrival, stages):
