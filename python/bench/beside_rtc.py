@@ -66,9 +66,8 @@ def main(count):
             looser.append(bound / answer.every.within_ns - 1)
         ratios.append(their_time / took)
     ratio, spread = statistics.median(ratios), f"{min(ratios):,.0f} to {max(ratios):,.0f}"
-    print(
-        f"{len(looser)} chains: {above} above real-time calculus, which is looser by {100 * statistics.median(looser):.0f} % (median)"
-    )
+    more = f"which is looser by {100 * statistics.median(looser):.0f} % (median)"
+    print(f"{len(looser)} chains: {above} above real-time calculus, {more}")
     print(f"beside real-time calculus {ratio:,.0f} times as fast (median of blocks of {BLOCK}, {spread}; gate: >= {GATE})")
     return int(ratio < GATE or above > 0)
 
