@@ -2,15 +2,16 @@
 
 beside_simso.py [ROUNDS] [SECONDS for SimSo to simulate]
 
-Both must finish the same jobs with the same worst and total response time for each task. Gate: 1,000 times SimSo's jobs a
-second, the median over all rounds. Ours keeps every job in an array, as SimSo keeps its own. tests/bench-python.sh runs
-it, with what tests/simso-pins.sh pins. Exit: 0 held, 1 not.
+Both must finish the same jobs with the same worst and total response time for each task, and each must read the other's files.
+Gate: 1,000 times SimSo's jobs a second, the median over all rounds. Ours keeps every job in an array, as SimSo keeps its own.
+tests/bench-python.sh runs it, with what tests/simso-pins.sh pins. Exit: 0 held, 1 not.
 """
 
 import builtins
 import random
 import statistics
 import sys
+import tempfile
 import time
 
 import giusto
@@ -30,6 +31,22 @@ def task_set(rng):
         period = ms * 1_000_000
         found.append((max(1000, int(share / sum(shares) * load * period) // 1000 * 1000), period, rng.randrange(1000) * 1000))
     return found
+
+
+def same_files(tasks, scheduler):
+    """Whether each reads what the other writes, as it was."""
+    from simso.configuration import Configuration
+
+    given = [giusto.Task(wcet, period, period, offset) for wcet, period, offset in tasks]
+    ours = giusto.readers.SimSo({f"T{nth}": task for nth, task in enumerate(given)}, f"simso.schedulers.{scheduler}", 1, 10**9)
+    with tempfile.TemporaryDirectory() as folder:
+        giusto.readers.write_simso(ours, f"{folder}/ours.xml")
+        theirs = Configuration(f"{folder}/ours.xml")
+        theirs.check_all()
+        read = [(task.wcet, task.period, task.deadline, task.activation_date) for task in theirs.task_info_list]
+        told = [(task.wcet / 1e6, task.period / 1e6, task.deadline / 1e6, task.offset / 1e6) for task in given]
+        theirs.save(f"{folder}/theirs.xml")
+        return read == told and giusto.readers.simso(f"{folder}/theirs.xml") == ours
 
 
 def simso(tasks, scheduler, seconds):
@@ -82,7 +99,7 @@ def main(rounds, seconds):
         for scheduler in ("RM", "EDF"):
             tasks = task_set(rng)
             jobs, took, theirs = simso(tasks, scheduler, seconds)
-            same = ours(tasks, scheduler, seconds)[2] == theirs
+            same = ours(tasks, scheduler, seconds)[2] == theirs and same_files(tasks, scheduler)
             differ += not same
             mine, mine_took, _ = ours(tasks, scheduler, seconds * MORE)
             ratios.append(mine / mine_took / (jobs / took))
