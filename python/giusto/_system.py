@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import _giusto
+from ._errors import InputError
 from ._giusto import SystemData
 from ._jobs import Jobs, Slices
 from ._words import TaskLike, Time
@@ -66,6 +67,10 @@ class System:
     """
 
     def __init__(self, order: str = "edf", cores: int = 1, *, tick: Optional[Time] = None, switch: Time = 0) -> None:
+        if order in ("fifo", "rm", "dm", "listed"):
+            raise InputError(
+                f"{order!r} is a scheduler of tasks, for run() or server(); servers have the order 'edf' or 'fixed-priority'"
+            )
         self._data = SystemData(order, cores, tick, switch)
         self._deadlines: List[List[int]] = []
 
