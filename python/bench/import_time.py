@@ -2,8 +2,8 @@
 
 import_time.py [ROUNDS]     (default 30)
 
-Gate: at most 50 ms more by the clock, least beside least; where others keep the processors busy, by processor time. Median, spread
-and load are told beside it. Exit: 0 held, 1 not.
+Gate: at most 50 ms more by the clock, least beside least; where others keep the processors busy, by processor time. Median,
+spread and load are told beside it. Exit: 0 held, 1 not.
 """
 
 import os
@@ -37,9 +37,9 @@ def main(rounds):
     load, busy = os.getloadavg()[0], os.getloadavg()[0] > (os.cpu_count() or 1) / 2
     spread = f"by the clock {least:.1f} least beside least, median of {rounds} {statistics.median(more):.1f}"
     spread += f", {min(more):.1f} to {max(more):.1f}; load {load:.1f}"
-    judged, what = (computed, "of processor time, as others keep this machine busy") if busy else (least, "by the clock")
+    judged, what = (computed, "of processor time, as the machine is busy") if busy else (least, "by the clock")
     print(
-        f"import giusto: {judged:.1f} ms more than a bare Python, {what} (gate: <= {GATE}; processor time {computed:.1f}; {spread})"
+        f"import giusto: {judged:.1f} ms more than bare Python, {what} (gate: <= {GATE}; processor time {computed:.1f}; {spread})"
     )
     return int(judged > GATE)
 
