@@ -17,11 +17,17 @@ if ! cmp -s "$pins" "$venv/pins"; then
 	fi
 	cp "$pins" "$venv/pins"
 fi
-cargo build --release --workspace --all-targets --locked --quiet
+cargo build --release --workspace --lib --locked --quiet
 rm -rf "$pages" out/docs
 mkdir -p "$pages"
 # The repository as it is, so that links between its folders hold; the library of Python as a wheel would have it.
 git ls-files -z | xargs -0 cp --parents -t "$pages"
 cp "$target/release/lib_giusto.so" "$pages/python/giusto/_giusto.abi3.so"
-PYTHONPATH=$pages/python "$venv/bin/sphinx-build" -q -W --keep-going -c docs "$pages" out/docs
+PYTHONPATH=$pages/python "$venv/bin/sphinx-build" -q -n -W --keep-going -c docs "$pages" out/docs
+# Pages lie as in the repository; who opens the site begins here.
+begin=docs/contents.html
+[ -e "out/docs/$begin" ]
+cat >out/docs/index.html <<HTML
+<!doctype html><title>Giusto</title><meta http-equiv="refresh" content="0; url=$begin"><a href="$begin">Giusto</a>
+HTML
 echo "out/docs/index.html"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# How long import giusto takes; beside SimSo and, where it is given, beside pycpa, in one process each, on random sets.
+# How long import giusto takes; beside SimSo, beside real-time calculus on sampled curves and, where it is given, beside pycpa, in one
+# process each, on random sets.
 #   tests/bench-python.sh [ROUNDS] [SECONDS for SimSo to simulate]      (default 5 and 4)
 # pycpa is not on PyPI: GIUSTO_PYCPA says where it is from, as for tests/curves.sh. Gates: 1,000 times SimSo's jobs a second
-# with equal results; an import of at most 50 ms; 50 times pycpa's speed, no bound above. Exit: 0 all held, 1 not, 3 SimSo
+# with equal results; an import of at most 50 ms; 50 times the speed of either analysis, no bound above. Exit: 0 all held, 1 not, 3 SimSo
 # cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,5 +31,6 @@ cp "$target/release/lib_giusto.so" "$here/giusto/_giusto.abi3.so"
 code=0
 "$venv/bin/python" python/bench/import_time.py || code=1
 "$venv/bin/python" python/bench/beside_simso.py "${1:-5}" "${2:-4}" || code=1
+"$venv/bin/python" python/bench/beside_rtc.py || code=1
 "$venv/bin/python" python/bench/beside_pycpa.py || [ $? = 77 ] || code=1
 exit $code

@@ -21,7 +21,7 @@ if ! cmp -s "$pins" "$venv/pins"; then
 	fi
 	cp "$pins" "$venv/pins"
 fi
-cargo build --release --workspace --all-targets --locked --quiet
+cargo build --release --workspace --lib --bin giusto --locked --quiet
 # As a wheel would have it, beside the tests' packages.
 here=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 rm -rf "$here/giusto"

@@ -27,7 +27,7 @@ from ._words import Task
 
 if TYPE_CHECKING:
     from . import curves, plot, policy, readers, verify
-    from ._system import Server, System
+    from ._system import Run, Server, System
 
 __all__ = [
     "DoesNotFit",
@@ -41,6 +41,7 @@ __all__ = [
     "PlayedPath",
     "Prediction",
     "Refusal",
+    "Run",
     "Server",
     "Simulated",
     "Site",
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
     # What is seldom used is imported when it is.
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name in ("Server", "System"):
+    if name in ("Run", "Server", "System"):
         return getattr(importlib.import_module(f"{__name__}._system"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

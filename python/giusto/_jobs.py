@@ -25,7 +25,8 @@ class _Records:
         """All of them as a structured array of NumPy, read only, in place: no copy is made."""
         import numpy
 
-        return numpy.asarray(self._data)
+        found: "numpy.ndarray[Any, Any]" = numpy.asarray(self._data)
+        return found
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "numpy.ndarray[Any, Any]":
         import numpy
@@ -48,27 +49,21 @@ class _Records:
         return pandas.DataFrame(self.array)
 
     def to_polars(self) -> "polars.DataFrame":
-        """A table of Polars."""
+        """A table of Polars (1.3 or newer)."""
         import polars
 
-        return polars.DataFrame(self._columns())
+        return polars.DataFrame(self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Arrow's PyCapsule interface, by pyarrow or else Polars: what reads Arrow takes the records as a table."""
-        try:
-            import pyarrow
-        except ImportError:
-            return self.to_polars().__arrow_c_stream__(requested_schema)
-        return pyarrow.table(self._columns()).__arrow_c_stream__(requested_schema)
+        """Arrow's PyCapsule interface: what reads Arrow (pyarrow, Polars, DuckDB, pandas) takes the records as a table.
 
-    def _columns(self) -> "dict[str, numpy.ndarray[Any, Any]]":
-        array = self.array
-        return {name: array[name] for name in array.dtype.names or ()}
+        NumPy reads records in place; a column of Arrow is in one piece, so it is copied once, a batch at a time."""
+        return self._data.__arrow_c_stream__(requested_schema)
 
 
 class Slices(_Records):
     """A schedule: ``server`` ran a ``job`` of ``task`` from ``from_ns`` to ``to_ns``; task -1: it has no tasks and is always
-    ready."""
+    ready. A job has one slice more than it was preempted, in the order of their begins where there is one core."""
 
     def __init__(self, data: SliceRecords) -> None:
         self._data = data
@@ -78,8 +73,9 @@ class Slices(_Records):
 
 
 class Jobs(_Records):
-    """Jobs: ``server``, ``task`` (copies counted one by one), ``job`` (from 0 for each task), ``due_ns``, ``release_ns`` and
-    ``finish_ns`` (-1: it never ended), in the order of their ends. ``slices`` is the schedule, where it was asked for."""
+    """Jobs: ``server``, ``task`` (copies counted one by one), ``job`` (from 0 for each task), ``due_ns`` (when it should have
+    come, which is not its deadline), ``release_ns`` (when it came) and ``finish_ns`` (-1: it never ended), in the order of their
+    ends. ``slices`` is the schedule, where it was asked for."""
 
     def __init__(self, data: JobRecords, slices: Optional[Slices] = None) -> None:
         self._data = data

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Union
 
+from . import _giusto
+from ._errors import InputError
 from ._giusto import SystemData
 from ._jobs import Jobs, Slices
 from ._words import TaskLike, Time
+
+if TYPE_CHECKING:
+    import numpy
 
 
 class Server(NamedTuple):
@@ -17,9 +22,32 @@ class Server(NamedTuple):
 
 
 class Run(Jobs):
-    """The jobs of all servers, and what was played of each server."""
+    """The jobs of all servers, and what was played of each server.
+
+    ``deadlines_ns``: for each server the deadline of each of its tasks, counted from the release.
+    """
 
     servers: List[Server]
+    deadlines_ns: List[List[int]]
+
+    @property
+    def missed(self) -> "numpy.ndarray[Any, Any]":
+        """The records of jobs that ended after their deadlines. What had not ended is in ``servers``.
+
+        >>> system = System()
+        >>> system.run(["2ms/5ms+0ms", "4ms/7ms+0ms"], "rm")
+        0
+        >>> run = system.simulate("35ms")
+        >>> len(run), len(run.missed), run.missed["task"].tolist()
+        (12, 1, [1])
+        """
+        import numpy
+
+        array = self.array
+        first = numpy.cumsum([0, *(len(each) for each in self.deadlines_ns)])
+        deadlines = numpy.array([deadline for each in self.deadlines_ns for deadline in each], dtype=numpy.int64)
+        own = deadlines[first[array["server"]] + array["task"]]
+        return array[array["finish_ns"] > array["release_ns"] + own]  # type: ignore[no-any-return]
 
 
 class System:
@@ -39,7 +67,12 @@ class System:
     """
 
     def __init__(self, order: str = "edf", cores: int = 1, *, tick: Optional[Time] = None, switch: Time = 0) -> None:
+        if order in ("fifo", "rm", "dm", "listed"):
+            raise InputError(
+                f"{order!r} is a scheduler of tasks, for run() or server(); servers have the order 'edf' or 'fixed-priority'"
+            )
         self._data = SystemData(order, cores, tick, switch)
+        self._deadlines: List[List[int]] = []
 
     def server(
         self,
@@ -64,7 +97,10 @@ class System:
         """
         percent = execution if isinstance(execution, int) else None
         times = None if execution is None or isinstance(execution, int) else list(execution)
-        return self._data.server(kind, budget, period, priority, vcpus, first, tasks, scheduler, percent, times, releases)
+        number = self._data.server(kind, budget, period, priority, vcpus, first, tasks, scheduler, percent, times, releases)
+        known = [_giusto.task(task) for task in tasks or ()]
+        self._deadlines.append([deadline for _, _, deadline, _, copies in known for _ in range(copies)])
+        return number
 
     def run(self, tasks: Sequence[TaskLike], scheduler: str = "edf", *, vcpus: int = 1, **more: Any) -> int:
         """Tasks that run as they would on cores of their own, ``vcpus`` of them: a server without limits."""
@@ -79,4 +115,5 @@ class System:
         jobs, schedule, left = self._data.simulate(horizon, seed, slices, scheduler)
         run = Run(jobs, Slices(schedule) if slices else None)
         run.servers = [Server(*each) for each in left]
+        run.deadlines_ns = [list(each) for each in self._deadlines]
         return run

@@ -141,8 +141,11 @@ def simso(path: PathLike) -> SimSo:
 
 def write_simso(simulation: SimSo, path: PathLike) -> None:
     """Writes it as SimSo reads it, a cycle being a ns."""
-    root = ElementTree.Element("simulation", duration=str(simulation.duration_ns), cycles_per_ms="1000000", version="1.0")
+    root = ElementTree.Element("simulation", duration=str(simulation.duration_ns), cycles_per_ms="1000000", etm="wcet")
     ElementTree.SubElement(root, "sched", {"class": simulation.scheduler, "overhead": "0"})
+    # SimSo reads no file without them, also where they count for nothing.
+    ElementTree.SubElement(root, "caches", memory_access_time="100")
+    unused = {"instructions": "0", "mix": "0.5", "base_cpi": "1.0"}
     processors = ElementTree.SubElement(root, "processors")
     for number in range(simulation.processors):
         ElementTree.SubElement(processors, "processor", name=f"CPU {number + 1}", id=str(number + 1))
@@ -154,7 +157,15 @@ def write_simso(simulation: SimSo, path: PathLike) -> None:
         ElementTree.SubElement(
             tasks,
             "task",
-            {"name": name, "id": str(number), "task_type": "Periodic", "abort_on_miss": "no", "ACET": shown["WCET"], **shown},
+            {
+                "name": name,
+                "id": str(number),
+                "task_type": "Periodic",
+                "abort_on_miss": "no",
+                "ACET": shown["WCET"],
+                **unused,
+                **shown,
+            },
         )
     ElementTree.ElementTree(root).write(os.fspath(path), encoding="utf-8", xml_declaration=True)
 

@@ -1,8 +1,10 @@
-//! Records of a simulation as NumPy sees them: an array of records in place, without a copy.
+//! Records of a simulation as NumPy sees them, an array of records in place, without a copy; and column by column for Arrow.
 
+use crate::arrow;
+use crate::field::{Column, Field, Record};
 use giusto_model::JobRecord;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyCapsule, PyDict, PyList};
 use std::sync::Arc;
 
 /// What never happened.
@@ -50,28 +52,42 @@ impl Slice {
         let (task, job) = job.map_or((-1, NEVER), |(task, job)| (task as i32, job as i64));
         Slice { server: server as u32, task, job, from: from as i64, to: to as i64 }
     }
+    /// Whether `next` is of the same job of the same task, and follows without a gap.
+    pub(crate) fn goes_on_as(&self, next: &Slice) -> bool {
+        self.job == next.job && self.to == next.from
+    }
+    pub(crate) fn join(&mut self, next: &Slice) {
+        self.to = next.to;
+    }
 }
 
-/// Fields in the order of the record, with NumPy's names of their types.
-trait Record: Copy + Send + Sync + 'static {
-    const FIELDS: &'static [(&'static str, &'static str)];
+macro_rules! fields {
+    ($record:ident: $($name:literal $numpy:literal $arrow:literal $kind:ident $field:ident),+) => {
+        impl Record for $record {
+            const FIELDS: &'static [Field<$record>] = &[$(Field {
+                name: $name,
+                numpy: $numpy,
+                arrow: $arrow,
+                column: |all| Column::$kind(all.iter().map(|each| each.$field).collect()),
+            }),+];
+        }
+    };
 }
-
-impl Record for Job {
-    const FIELDS: &'static [(&'static str, &'static str)] = &[
-        ("server", "<u4"),
-        ("task", "<u4"),
-        ("job", "<i8"),
-        ("due_ns", "<i8"),
-        ("release_ns", "<i8"),
-        ("finish_ns", "<i8"),
-    ];
-}
-
-impl Record for Slice {
-    const FIELDS: &'static [(&'static str, &'static str)] =
-        &[("server", "<u4"), ("task", "<i4"), ("job", "<i8"), ("from_ns", "<i8"), ("to_ns", "<i8")];
-}
+fields!(Job:
+    c"server" "<u4" c"I" Unsigned server,
+    c"task" "<u4" c"I" Unsigned task,
+    c"job" "<i8" c"l" Long job,
+    c"due_ns" "<i8" c"l" Long due,
+    c"release_ns" "<i8" c"l" Long release,
+    c"finish_ns" "<i8" c"l" Long finish
+);
+fields!(Slice:
+    c"server" "<u4" c"I" Unsigned server,
+    c"task" "<i4" c"i" Signed task,
+    c"job" "<i8" c"l" Long job,
+    c"from_ns" "<i8" c"l" Long from,
+    c"to_ns" "<i8" c"l" Long to
+);
 
 /// What NumPy asks an object for whose memory it may use: version 3 of its array interface.
 fn interface<'py, T: Record>(py: Python<'py>, all: &[T]) -> PyResult<Bound<'py, PyDict>> {
@@ -79,7 +95,8 @@ fn interface<'py, T: Record>(py: Python<'py>, all: &[T]) -> PyResult<Bound<'py, 
     given.set_item("version", 3)?;
     given.set_item("shape", (all.len(),))?;
     given.set_item("typestr", format!("|V{}", size_of::<T>()))?;
-    given.set_item("descr", PyList::new(py, T::FIELDS)?)?;
+    let fields = T::FIELDS.iter().map(|each| (each.name.to_string_lossy(), each.numpy));
+    given.set_item("descr", PyList::new(py, fields.collect::<Vec<_>>())?)?;
     given.set_item("data", (all.as_ptr() as usize, true))?; // read only
     Ok(given)
 }
@@ -96,6 +113,16 @@ macro_rules! records {
             #[getter]
             fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
                 interface(py, &self.0)
+            }
+            /// Arrow's PyCapsule interface; the types are as they are, whatever is asked for.
+            #[pyo3(signature = (requested_schema = None))]
+            fn __arrow_c_stream__<'py>(
+                &self,
+                py: Python<'py>,
+                requested_schema: Option<&Bound<'py, PyAny>>,
+            ) -> PyResult<Bound<'py, PyCapsule>> {
+                let _ = requested_schema;
+                arrow::stream(py, &self.0)
             }
             fn __len__(&self) -> usize {
                 self.0.len()

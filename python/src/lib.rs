@@ -5,8 +5,10 @@
 
 mod answer;
 mod array;
+mod arrow;
 mod columns;
 mod error;
+mod field;
 mod plan;
 mod pool;
 mod question;

@@ -4,6 +4,7 @@ use crate::columns::{Job, Slice};
 use crate::run::Stop;
 use giusto_model::JobRecord;
 use giusto_simulator::{Error, Observer};
+use std::collections::HashMap;
 
 /// Whose jobs are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(crate) enum Of {
 pub(crate) struct Recorder {
     pub(crate) jobs: Vec<Job>,
     pub(crate) slices: Vec<Slice>,
+    /// The last slice of each task of each server.
+    last: HashMap<(usize, Option<u32>), usize>,
     of: Of,
     keeps_slices: bool,
     stop: Stop,
@@ -28,7 +31,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// `keeps_slices`: the schedule, too.
     pub(crate) fn new(of: Of, keeps_slices: bool, stop: Stop) -> Recorder {
-        Recorder { jobs: Vec::new(), slices: Vec::new(), of, keeps_slices, stop }
+        Recorder { jobs: Vec::new(), slices: Vec::new(), last: HashMap::new(), of, keeps_slices, stop }
     }
 }
 
@@ -41,7 +44,16 @@ impl Observer for Recorder {
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
         if self.keeps_slices {
-            self.slices.push(Slice::new(server, job, from, to));
+            // The simulator stops at each of its events; a job that goes on has one slice.
+            let task = (server, job.map(|(task, _)| task));
+            let slice = Slice::new(server, job, from, to);
+            match self.last.get(&task).map(|at| &mut self.slices[*at]).filter(|last| last.goes_on_as(&slice)) {
+                Some(last) => last.join(&slice),
+                None => {
+                    self.last.insert(task, self.slices.len());
+                    self.slices.push(slice);
+                }
+            }
         }
         self.stop.go_on()
     }

@@ -87,7 +87,7 @@ def test_demand_is_exact_up_to_its_end_and_above_it_from_then_on():
 
 def test_times_rates_and_tasks_are_read_as_everywhere():
     assert curves.line("2M/s").rate == Fraction(2, 1000) and curves.line("1/3/s").rate == Fraction(1, 3 * 10**9)
-    assert curves.dbf(["1ms/4ms@3ms+1ms"], "1d")("1h") > 0
+    assert curves.dbf(["1min/4min@3min+1min"], "1d")("1h") > 0
     for bad in (lambda: curves.line("lots"), lambda: curves.service("1/s", "soon"), lambda: curves.dbf(["1ms/4"], "1s")):
         with pytest.raises(giusto.InputError):
             bad()

@@ -1,5 +1,6 @@
 """Figures show what they are given."""
 
+import numpy
 import pytest
 from matplotlib import pyplot
 
@@ -62,6 +63,9 @@ def test_maps_and_sweeps(tmp_path):
     )
     ax = drawn(plot.sweep(found, "bandwidth"), tmp_path / "sweep.png")
     assert ax.get_xlabel() == "period (ms)" and ax.collections[0].get_array().shape in ((2, 3), (6,))
+    same = plot.heatmap(found).collections[0].get_array()
+    assert (same == ax.collections[0].get_array()).all()  # an interface heat map under its name
+    assert (plot.heatmap(found, "budget_ns").collections[0].get_array() != same).any()
     one = analyze.each(analyze.recovery, {"servers": [3, 5, 7]})
     assert list(plot.sweep(one, lambda answer: answer.bound.total_ns).lines[0].get_xdata()) == [3, 5, 7]
 
@@ -74,3 +78,22 @@ def test_theory(tmp_path):
     drawn(plot.supply_and_demand(["2ms/7ms", "1ms/8ms"], "2ms", "3ms"), tmp_path / "supply.png")
     ax = curves.service("1000/s", "2ms").plot("10ms")
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(8)
+
+
+def test_timelines(tmp_path):
+    system = giusto.System()
+    system.run(["1ms/4ms"], "fifo", releases="poisson")
+    run = system.simulate("2s")
+    ax = drawn(plot.timeline(run, deadline="6ms"), tmp_path / "timeline.png")
+    dots, across = ax.lines
+    ended = run.array["finish_ns"] >= 0
+    assert list(dots.get_ydata()) == pytest.approx(list(run.response_ns / 1e6)) and across.get_ydata()[0] == 6
+    assert len(dots.get_xdata()) == ended.sum() and ax.get_xlim()[1] <= 2000
+    part = plot.timeline(run, start="1s", end="1200ms").lines[0].get_xdata()
+    assert len(part) and 1000 <= part.min() and part.max() <= 1200
+    # Of many jobs the longest of each stretch: together the longest of all.
+    many = system.simulate("100s")
+    ax = drawn(plot.timeline({"alone": many}), tmp_path / "many.png")
+    median, longest = (numpy.asarray(line.get_ydata()) for line in ax.lines)
+    assert longest.max() * 1e6 == pytest.approx(many.percentile(100)) and (median <= longest).all() and len(median) == 200
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["alone median", "alone longest"]

@@ -1,10 +1,15 @@
 """The policy core and the simulator from Python."""
 
 import gc
+import random
+import resource
+import subprocess
+import sys
 
 import numpy
 import pandas
 import polars
+import pyarrow
 import pytest
 
 import giusto
@@ -181,6 +186,60 @@ def test_percentiles_are_exact_and_seeds_repeat():
             first.percentile(p)
 
 
+def test_a_job_has_one_slice_more_than_it_was_preempted():
+    system = giusto.System()
+    system.run(["2ms/7ms+0ms", "4ms/9ms+0ms", "1ms/20ms+0ms"], "rm")
+    run = system.simulate("1260ms", slices=True)
+    # At the ns at which a job comes that has a shorter period, while one runs: the first and second task preempt.
+    came = {(job[1], job[2]): job[4] for job in run.array.tolist()}
+    stretches = {}
+    for _, task, job, start, end in run.slices.array.tolist():
+        assert start < end
+        stretches.setdefault((task, job), []).append((start, end))
+    assert sum(end - start for each in stretches.values() for start, end in each) == run.servers[0].consumed_ns
+    preempted = 0
+    for (task, _), each in stretches.items():
+        for (_, stopped), (again, _) in zip(each, each[1:]):
+            assert stopped < again
+            assert any(release == stopped and other < task for (other, _), release in came.items())
+            preempted += 1
+    assert preempted == len(run.slices) - len(stretches) > 20
+
+
+def test_missed_deadlines_are_those_of_each_job_by_itself():
+    system = giusto.System("fixed-priority")
+    tasks = [("1ms", "4ms", "2ms", 0), ("2ms", "6ms", None, 0, 2), ("1ms", "9ms", "3ms", 0)]
+    system.run(tasks[:2], "rm")
+    system.server("deferrable", "1ms", "5ms", priority=1, tasks=tasks[2:])
+    run = system.simulate("3600ms")
+    deadlines = [[2_000_000, 6_000_000, 6_000_000], [3_000_000]]
+    assert run.deadlines_ns == deadlines
+    late = [job for job in run.array.tolist() if job[5] - job[4] > deadlines[job[0]][job[1]]]
+    assert run.missed.tolist() == late and 0 < len(late) < len(run)
+
+
+def test_worst_cases_on_a_whole_core_are_the_points_of_its_certificate():
+    rng, seen = random.Random(3), 0
+    for _ in range(40):
+        tasks = []
+        for _ in range(rng.randint(2, 6)):
+            period = rng.choice([4, 5, 7, 8, 10, 12, 20, 25, 40])
+            wcet = rng.randint(1, period * 1000 // 3)
+            tasks.append((f"{wcet}us", f"{period}ms", f"{rng.randint(wcet, period * 1000)}us", 0))
+        found = giusto.analyze.given(tasks, "dm", "1ms/1ms")
+        if not found:
+            continue
+        system = giusto.System()
+        system.run(tasks, "dm")
+        run = system.simulate("1s")
+        for point in found.certificate.points:
+            own = run.of(task=point.task)
+            assert point.at_ns == (own["finish_ns"] - own["release_ns"]).max()
+            seen += 1
+        assert not len(run.missed)
+    assert seen > 50
+
+
 def test_a_percentile_is_of_the_number_that_is_written():
     class Known(giusto.Jobs):
         response_ns = numpy.arange(1, 3001)
@@ -205,5 +264,55 @@ def test_what_reads_arrow_takes_jobs():
     system = giusto.System()
     system.run(["1ms/3ms"])
     run = system.simulate("30ms", slices=True)
-    assert polars.DataFrame(run).equals(run.to_polars()) and len(run.to_polars()) == 10
+    columns = {name: run.array[name] for name in run.array.dtype.names}
+    assert polars.DataFrame(run).equals(polars.DataFrame(columns)) and run.to_polars().equals(polars.DataFrame(columns))
     assert polars.DataFrame(run.slices)["to_ns"].max() == 28_000_000
+    table = pyarrow.table(run)
+    assert table.schema.names == list(run.array.dtype.names) and table.schema.types[:3] == ["uint32", "uint32", "int64"]
+    assert pyarrow.table(run.slices).schema.types[:2] == ["uint32", "int32"]
+    for records in (run, run.slices):
+        for name, column in pyarrow.table(records).to_pydict().items():
+            assert column == records.array[name].tolist()
+    none = giusto.System()
+    none.server("unlimited")
+    assert pyarrow.table(none.simulate("1ms")).num_rows == 0
+
+
+def test_arrow_has_batches_that_outlive_all_else_and_leaves_nothing():
+    system = giusto.System()
+    system.run(["1us/2us", "1us/4us"], "rm")
+    run = system.simulate("6s")
+    finish = run.array["finish_ns"].copy()
+    reader = pyarrow.RecordBatchReader.from_stream(run)
+    before, first = run, reader.read_next_batch()
+    del run
+    gc.collect()
+    rest = list(reader)
+    assert len(rest) > 2 and all(len(batch) == len(first) for batch in rest[:-1]) and pyarrow.total_allocated_bytes() == 0
+    batches = [first, *rest]
+    del reader, rest, first
+    for batch in batches:
+        batch.validate(full=True)
+    assert (numpy.concatenate([batch["finish_ns"].to_numpy() for batch in batches]) == finish).all()
+    column = batches[0]["finish_ns"]
+    del batches
+    assert column.to_numpy(zero_copy_only=True)[7] == finish[7]
+    # Capsules that are never read, streams that are left half way, columns that are taken out of their batch.
+    for _ in range(3):
+        before.__arrow_c_stream__()
+        pyarrow.RecordBatchReader.from_stream(before).read_next_batch().column(3)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(20):
+        before.__arrow_c_stream__(None)
+        pyarrow.RecordBatchReader.from_stream(before).read_next_batch().column(3)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most
+    assert grown < 5 * 40 * 1024, f"{grown} KiB after batches of 40 MiB"
+
+
+def test_arrow_needs_no_library():
+    code = (
+        "import sys, giusto; system = giusto.System(); system.run(['1ms/3ms']); run = system.simulate('30ms'); "
+        "print(type(run.__arrow_c_stream__()).__name__, [m for m in ('numpy', 'pyarrow', 'polars') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "PyCapsule []\n"

@@ -136,6 +136,8 @@ def test_an_error_in_a_site_has_line_and_column():
         lambda: giusto.analyze.each(lambda period: None, {"period": ["1ms"]}),
         lambda: giusto.plan(giusto.Site.from_text(TIGHT), machine="that"),
         lambda: giusto.analyze.recovery(1),
+        lambda: giusto.System("rm"),
+        lambda: giusto.System("lottery"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(call):

@@ -65,7 +65,8 @@ class Sweep(Sequence[Optional[Answer]]):
         import numpy
 
         numbers = [float("nan") if value is None else float(value) for value in self.values(of)]
-        return numpy.array(numbers).reshape(self.shape)
+        found: "numpy.ndarray[Any, Any]" = numpy.array(numbers).reshape(self.shape)
+        return found
 
     def to_pandas(self, *of: str) -> "pandas.DataFrame":
         """A table: the combinations, and these attributes of their answers (all numbers when none is named)."""

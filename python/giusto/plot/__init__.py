@@ -1,5 +1,5 @@
-"""Figures with Matplotlib: schedules, distributions, planes, supply and demand, heat maps. Print-ready, in colours that the
-colour-blind tell apart. Every function draws into ``ax`` (a new figure when ``None``) and returns it.
+"""Figures with Matplotlib: schedules, distributions, planes, supply and demand, heat maps, timelines. Print-ready, in colours
+that the colour-blind tell apart. Every function draws into ``ax`` (a new figure when ``None``) and returns it.
 """
 
 from ._distributions import cdf, heatmap
@@ -7,5 +7,6 @@ from ._schedules import gantt
 from ._style import COLOURS, style
 from ._sweep import sweep
 from ._theory import curves, plane, supply_and_demand
+from ._timeline import timeline
 
-__all__ = ["COLOURS", "cdf", "curves", "gantt", "heatmap", "plane", "style", "supply_and_demand", "sweep"]
+__all__ = ["COLOURS", "cdf", "curves", "gantt", "heatmap", "plane", "style", "supply_and_demand", "sweep", "timeline"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from .._jobs import Jobs
-from ..analyze import Map, Response
+from ..analyze import Map, Response, Sweep
 from ._style import axes, look, unit
+from ._sweep import sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Distribution = Union[Jobs, Response, Any]
+Number = Union[str, Callable[[Any], Any]]
 
 
 def cdf(
@@ -64,11 +66,19 @@ def cdf(
     return ax
 
 
-def heatmap(found: Map, *, percentile: int = 0, most: float = 6.0, ax: Optional[Axes] = None) -> Axes:
-    """A map of :func:`giusto.analyze.map`: a percentile (its place in the map) over bandwidths and server periods, cut off at
-    ``most`` times what a whole core has; empty where there is no answer."""
+def heatmap(
+    found: Union[Map, Sweep], of: Optional[Number] = None, *, percentile: int = 0, most: float = 6.0, ax: Optional[Axes] = None
+) -> Axes:
+    """A heat map: of :func:`giusto.analyze.map`, or of interfaces (or any answers) that :func:`giusto.analyze.each` has found.
+
+    Of a map: a percentile (its place in the map) over bandwidths and server periods, cut off at ``most`` times what a whole core
+    has. Of a sweep over two axes: the number ``of`` each answer, as :func:`sweep` has it; the bandwidth where none is named.
+    Empty where there is no answer.
+    """
     import numpy
 
+    if isinstance(found, Sweep):
+        return sweep(found, "bandwidth" if of is None else of, ax=ax)
     periods = sorted({cell.period_ns for cell in found.cells})
     width = len(found.cells) // len(periods)
     shares = [float(cell.bandwidth) for cell in found.cells[:width]]

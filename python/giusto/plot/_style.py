@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple, cast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ DASHES: List[Any] = ["-", "--", "-.", ":", (0, (3, 1, 1, 1)), (0, (5, 1)), (0, (
 """Lines differ in their dashes, too, for print without colour."""
 
 _RC = {
+    "axes.prop_cycle": f"cycler('color', {COLOURS!r})",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -30,11 +31,19 @@ _RC = {
 }
 
 
-def style() -> AbstractContextManager[None]:
+@contextmanager
+def style() -> Iterator[None]:
     """The look of these figures, for a ``with`` statement around your own."""
     import matplotlib
 
-    return cast("AbstractContextManager[None]", matplotlib.rc_context(cast(Any, _RC)))
+    # Not rc_context, which puts back all settings: also that figures are shown, which a notebook makes with its first.
+    params = cast("dict[str, Any]", matplotlib.rcParams)
+    before = {name: params[name] for name in _RC}
+    params.update(_RC)
+    try:
+        yield
+    finally:
+        params.update(before)
 
 
 def axes(ax: Optional[Axes], width: float = 5.2, height: float = 3.0) -> Axes:
