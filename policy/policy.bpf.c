@@ -11,7 +11,7 @@
 
 #include <bpf/bpf_helpers.h>
 
-#include "tests/call.h"
+#include "call.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

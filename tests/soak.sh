@@ -12,6 +12,9 @@ result=docs/soak.txt
 	cargo test --release --locked -p giusto-analysis --test path_played --test path_every -- --nocapture 2>&1 |
 		grep -E '^test |paths; |nets, |panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
+	CALLS=1000000 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 1 calls 2>&1 | grep -E '^replayed|^kernel' || true
+	KILLS=50 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 2 killed 2>&1 | grep -E 'loaders killed|^kernel' || true
+	tests/kernel-mutants.sh 2>&1 | tail -1
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
 	tests/curves.sh 5000 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'

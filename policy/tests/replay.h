@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "call.h"
+#include "../call.h"
 
 enum { EXIT_DIFFERS = 1, EXIT_BAD_INPUT = 2, EXIT_NO_KERNEL = 77 };
 

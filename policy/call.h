@@ -3,7 +3,7 @@
 #ifndef GIUSTO_POLICY_CALL_H
 #define GIUSTO_POLICY_CALL_H
 
-#include "../policy.h"
+#include "policy.h"
 
 enum gi_op {
 	GI_OP_INIT,
