@@ -159,9 +159,8 @@ fn link(stage: &LinkStage, before: &[&str], next: Option<&PathStage>) -> Result<
             before.join(", "),
         ));
     }
-    let times = stage.latency.iter().map(|point| point.within).chain([stage.worst]);
-    let mut least = Duration::ZERO;
-    let longer = times.fold(true, |so_far, time| so_far && time > std::mem::replace(&mut least, time));
+    let times: Vec<Duration> = stage.latency.iter().map(|point| point.within).chain([stage.worst]).collect();
+    let longer = !times[0].is_zero() && times.windows(2).all(|pair| pair[0] < pair[1]);
     let more = stage.latency.windows(2).all(|pair| pair[0].percentile < pair[1].percentile);
     match longer && more {
         true => Ok(()),
