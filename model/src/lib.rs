@@ -8,6 +8,7 @@ mod agent;
 mod backend;
 mod bandwidth;
 mod basis;
+mod assurance;
 mod bits;
 mod certificate;
 mod coordination;
@@ -61,6 +62,7 @@ pub use latency::{
     Answer, Behind, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
     LatencyVerdict, ManagerLatency, ManagerRun, Stress, LATENCY_VERSION,
 };
+pub use assurance::{Assurance, SimulatedPath};
 pub use link::{times_of, Link, LinkStage, LinkTimes};
 pub use member::Member;
 pub use modes::{

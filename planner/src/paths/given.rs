@@ -9,7 +9,7 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
+    Assurance, Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
     PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through,
     TopicPlan,
 };
@@ -79,7 +79,8 @@ impl Given<'_> {
             });
         }
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
-        Ok(Course { source, route, steps, links, points, every })
+        let simulated = (self.path.assurance == Assurance::Simulated).then(|| through.to_vec());
+        Ok(Course { source, route, steps, links, points, every, simulated })
     }
 
     /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way only,
