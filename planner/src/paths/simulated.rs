@@ -28,8 +28,6 @@ const STAKED: f64 = 0.9;
 const TRIED: f64 = 0.6;
 /// Runs of such a trial, in messages that may be late.
 const TRIAL: f64 = 400.0;
-/// Times that servers are enlarged after runs that did not decide.
-const AGAIN: u32 = 6;
 
 /// What decided.
 #[derive(Clone)]
@@ -165,8 +163,4 @@ impl Bet {
         self.money += (1.0 + stake * (self.most - late)).ln();
         (self.runs, self.sum, self.squares) = (runs, self.sum + late, self.squares + late * late);
     }
-}
-
-pub(super) fn attempts() -> u32 {
-    AGAIN
 }
