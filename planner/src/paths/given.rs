@@ -9,7 +9,7 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Assurance, Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
+    Assurance, Bandwidth, SimulatedPath, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
     PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through,
     TopicPlan,
 };
@@ -198,6 +198,26 @@ impl Given<'_> {
         let found = self.site.paths.links.iter().find(|link| link.from == from && link.to == to);
         let missing = || self.refused(PathCause::NoLink { from: from.into(), to: to.into() });
         found.ok_or_else(missing)
+    }
+
+    /// What decided its percentiles, in the place of a proof.
+    pub(super) fn said_of_simulation(&self, points: &[PathPoint], simulated: &SimulatedPath) -> Vec<Reason> {
+        let SimulatedPath { runs, messages, late_ppb, risk_ppm, proven } = simulated;
+        let point = |(point, late): (&PathPoint, &u32)| {
+            let why = format!(
+                "{} promised: in {runs} independent runs {:.3} % of {messages} messages were later. Simulated, not proven: each \
+                 stage alone on its grid and a period later; the chance of a wrong yes is {risk_ppm} in a million at most \
+                 (decision 0066)",
+                time(point.within),
+                f64::from(*late) / 1e7,
+            );
+            reason(&point.percentile.to_string(), time(point.at), why)
+        };
+        let (needs, why) = match proven {
+            Some(proven) => (share(*proven), "of a core for all stages together, if it were to be proven"),
+            None => ("none".into(), "is possible, with as much of a core for each stage as there is"),
+        };
+        points.iter().zip(late_ppb).map(point).chain([reason("proof", needs, why)]).collect()
     }
 
     /// Whether one of the links whose longest time counts was measured.

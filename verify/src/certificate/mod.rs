@@ -30,6 +30,7 @@ mod raft;
 mod read;
 mod recovery;
 mod route;
+mod simulated;
 mod silence;
 mod site;
 mod survival;

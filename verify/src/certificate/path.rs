@@ -9,6 +9,7 @@ use super::interface;
 use super::late::{claimed, late_at, Counted};
 use super::meets::Group;
 use super::route::{self, Server, Stage};
+use super::simulated;
 use super::topic;
 use giusto_model::{
     Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage, Within,
@@ -27,6 +28,8 @@ pub struct CheckedPath {
     pub compared: usize,
     /// Claims of stages on other hosts, on which its proof rests and which their own plans show.
     pub believed: usize,
+    /// Messages that were simulated again; `None`: its promise is proven.
+    pub simulated: Option<u64>,
 }
 
 const BILLION: f64 = 1e9;
@@ -51,6 +54,9 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
     }
     let (mut compared, mut believed) = (0, 0);
     let elsewhere = stages.len() - here(&stages);
+    if let Some(simulated) = &path.simulated {
+        return simulated::check(plan, (path, simulated), &stages);
+    }
     let group = Group::of(plan, together, nth)?;
     for one in &path.points {
         within(path, one, stages.len())?;
@@ -65,11 +71,11 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
         // Where a stage is elsewhere, nothing of it is computed.
         believed += if elsewhere > 0 { stages.len() } else { 0 };
     }
-    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed })
+    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed, simulated: None })
 }
 
 /// Stages on the hosts that the plan is for.
-fn here(stages: &[Stage]) -> usize {
+pub(super) fn here(stages: &[Stage]) -> usize {
     stages.iter().filter(|stage| !matches!(stage, Stage::Elsewhere)).count()
 }
 
