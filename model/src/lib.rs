@@ -5,10 +5,10 @@
 //! checked arithmetic. It does not read site files (`site`), compute a parameter (`analysis`, `planner`) or touch a machine.
 
 mod agent;
+mod assurance;
 mod backend;
 mod bandwidth;
 mod basis;
-mod assurance;
 mod bits;
 mod certificate;
 mod coordination;
@@ -43,6 +43,7 @@ mod tokens;
 mod topic;
 
 pub use agent::{AgentKey, Listen};
+pub use assurance::{Assurance, SimulatedPath};
 pub use backend::{Abilities, Backend, Periods};
 pub use bandwidth::Bandwidth;
 pub use basis::{Basis, MachineBasis, SiteBasis};
@@ -62,7 +63,6 @@ pub use latency::{
     Answer, Behind, CoreLatency, Guest, HostLatency, IdleState, Latency, LatencyMachine, LatencyRun, LatencySpread,
     LatencyVerdict, ManagerLatency, ManagerRun, Stress, LATENCY_VERSION,
 };
-pub use assurance::{Assurance, SimulatedPath};
 pub use link::{times_of, Link, LinkStage, LinkTimes};
 pub use member::Member;
 pub use modes::{

@@ -57,9 +57,7 @@ pub fn play_alone(through: &[PathStage], services: &[Alone<'_>], run: &AloneRun)
     let mut begins: Vec<(&str, u64)> = Vec::new();
     let mut apart = Partitioned::new(services.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     let mut specs = Vec::new();
-    for (((core, one), host), (stage, tasks)) in
-        (0..).zip(services).zip(&hosts).zip(stages.iter().zip(&route.tasks))
-    {
+    for (((core, one), host), (stage, tasks)) in (0..).zip(services).zip(&hosts).zip(stages.iter().zip(&route.tasks)) {
         let begin = match begins.iter().find(|(known, _)| known == host) {
             Some((_, begin)) => *begin,
             None => {

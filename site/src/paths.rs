@@ -8,10 +8,15 @@ use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
-use giusto_model::{Assurance, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic};
+use giusto_model::{
+    Assurance, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic,
+};
 
-pub(crate) const PATH: Grammar =
-    Grammar { what: "a path", keys: &["source", "through", "promise", "assurance", "load", "observe", "packets"], later: &[] };
+pub(crate) const PATH: Grammar = Grammar {
+    what: "a path",
+    keys: &["source", "through", "promise", "assurance", "load", "observe", "packets"],
+    later: &[],
+};
 pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
 pub(crate) const OBSERVE: Grammar = Grammar { what: "an observation of a path", keys: &["otlp"], later: &[] };
 pub(crate) const SOURCE: Grammar =

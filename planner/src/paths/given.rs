@@ -9,9 +9,9 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Assurance, Bandwidth, SimulatedPath, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
-    PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through,
-    TopicPlan,
+    Assurance, Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay,
+    Path, PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, SimulatedPath,
+    Site, Steps, Through, TopicPlan,
 };
 
 /// The stages of a path so far.

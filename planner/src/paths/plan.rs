@@ -14,8 +14,8 @@ use crate::topics;
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
-    together, Assurance, Bandwidth, SimulatedPath, Within, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource, PathStage, Promise,
-    Site,
+    together, Assurance, Bandwidth, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource,
+    PathStage, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 

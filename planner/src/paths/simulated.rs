@@ -164,3 +164,31 @@ impl Bet {
         (self.runs, self.sum, self.squares) = (runs, self.sum + late, self.squares + late * late);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    /// Whether the money is ever 1/`risk` times as much, when so many are late on average.
+    fn says_yes(rng: &mut StdRng, late: f64, risk: f64, runs: usize) -> bool {
+        let mut bet = Bet::new(0.01);
+        (0..runs).any(|_| {
+            // All late messages come together: the worst for whoever takes runs for messages.
+            let whole = rng.random_bool(late);
+            bet.take(if whole { 1.0 } else { 0.0 });
+            bet.money >= (1.0 / risk).ln()
+        })
+    }
+
+    #[test]
+    fn a_wrong_yes_is_as_rare_as_is_said() {
+        let mut rng = StdRng::seed_from_u64(66);
+        let yes = (0..4_000).filter(|_| says_yes(&mut rng, 0.01, 0.05, 3_000)).count();
+        // 200 are allowed; six standard errors more are 283.
+        assert!((1..283).contains(&yes), "{yes}");
+        let right = (0..200).filter(|_| says_yes(&mut rng, 0.002, 0.05, 3_000)).count();
+        assert!(right > 180, "{right}");
+    }
+}

@@ -43,7 +43,8 @@ pub(super) fn check(
         return Ok(CheckedPath { name, stages: here(stages), compared: 0, believed, simulated: Some(0) });
     }
     let alone = |server: &Server| {
-        let server_of = Interface { budget: Duration::from_ns(server.budget), period: Duration::from_ns(server.period) };
+        let server_of =
+            Interface { budget: Duration::from_ns(server.budget), period: Duration::from_ns(server.period) };
         let late = Duration::from_ns(server.latency.saturating_add(server.period));
         (server_of, late)
     };
@@ -65,9 +66,8 @@ pub(super) fn check(
     let took: Result<Vec<Vec<Duration>>, _> = (0..RUNS).into_par_iter().map(run).collect();
     let took = took.map_err(|why| Broken::new("a path that can be simulated", "one", why))?;
     for point in &path.points {
-        let late = |run: &Vec<Duration>| {
-            run.iter().filter(|took| **took > point.within).count() as f64 / COUNTED as f64
-        };
+        let late =
+            |run: &Vec<Duration>| run.iter().filter(|took| **took > point.within).count() as f64 / COUNTED as f64;
         let late: Vec<f64> = took.iter().map(late).collect();
         let mean = late.iter().sum::<f64>() / RUNS as f64;
         let spread = late.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (RUNS - 1) as f64;

@@ -3,8 +3,9 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    Assurance,     CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path, PathPlan,
-    PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
+    Assurance, CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path,
+    PathPlan, PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper,
+    ZooKeeperPlan,
 };
 use std::ops::Range;
 
