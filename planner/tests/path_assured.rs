@@ -106,7 +106,9 @@ fn whatever_is_changed_of_what_was_simulated_is_noticed() {
     let less = |plan: &mut Plan| {
         for entry in &mut plan.services {
             if let Certificate::Stage { budget, .. } = &mut entry.certificate {
-                *budget = Duration::from_ns(budget.ns() * 11 / 20);
+                let taken = Duration::from_ns(budget.ns() * 9 / 20);
+                *budget = Duration::from_ns(budget.ns() - taken.ns());
+                entry.server.budget = Duration::from_ns(entry.server.budget.ns() - taken.ns());
             }
         }
     };
