@@ -55,7 +55,10 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
     let (mut compared, mut believed) = (0, 0);
     let elsewhere = stages.len() - here(&stages);
     if let Some(simulated) = &path.simulated {
-        return simulated::check(plan, (path, simulated), &stages);
+        let messages = simulated::check(plan, (path, simulated), &stages)?;
+        let (claims, name) = (path.points.len(), path.name.clone());
+        let (compared, believed) = if messages > 0 { (claims, 0) } else { (0, claims) };
+        return Ok(CheckedPath { name, stages: here(&stages), compared, believed, simulated: Some(messages) });
     }
     let group = Group::of(plan, together, nth)?;
     for one in &path.points {
@@ -75,7 +78,7 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
 }
 
 /// Stages on the hosts that the plan is for.
-pub(super) fn here(stages: &[Stage]) -> usize {
+fn here(stages: &[Stage]) -> usize {
     stages.iter().filter(|stage| !matches!(stage, Stage::Elsewhere)).count()
 }
 
