@@ -113,7 +113,7 @@ fn whatever_is_changed_of_what_was_simulated_is_noticed() {
         }
     };
     for (words, said) in [
-        ("messages beyond p99 in simulation", broken(&less)),
+        ("what is required and the margin", broken(&less)),
         (
             "messages beyond p99 in simulation",
             on_path(&|path| {
