@@ -47,6 +47,7 @@ files() {
 	for page in packaging/{prometheus/giusto.rules.yml,grafana/giusto.json} sites/*.yaml; do
 		echo "644 $page $doc/examples/${page##*/}"
 	done
+	for page in sites/links/*.csv; do echo "644 $page $doc/examples/links/${page##*/}"; done
 }
 
 case ${1:-} in
@@ -55,7 +56,7 @@ install)
 	;;
 uninstall)
 	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
-	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/status,docs/tutorials,docs,examples,formats/goldens,formats} \
+	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/status,docs/tutorials,docs,examples/links,examples,formats/goldens,formats} \
 		"${DESTDIR:-}$doc" 2>/dev/null || true
 	;;
 *)
