@@ -133,7 +133,7 @@ fn whatever_is_changed_of_what_was_simulated_is_noticed() {
         ("runs with messages", on_path(&|path| path.simulated.as_mut().unwrap().late_ppb.clear())),
         ("a part for each stage", on_path(&|path| path.simulated = None)),
         (
-            "messages at random, where simulation",
+            "goes with how messages come",
             on_path(&|path| {
                 path.source = PathSource::Periodic { period: time("25ms"), jitter: Duration::ZERO, burst: 1 };
             }),
