@@ -314,6 +314,12 @@ def documents(folder):
     spans.write_text("\n".join(map(json.dumps, spans_of_two_services())))
     yield "import", output("measure", "import", spans, "--as-site", f"{folder}/spans.yaml", "--json")
     yield "check", output("check", f"{folder}/spans.yaml", "--json")
+    assured = Path(folder) / "assured.yaml"
+    promise = "    promise: {p99: 120ms}\n"
+    assured.write_text((ROOT / "sites/path.yaml").read_text().replace(promise, promise + "    assurance: simulated\n"))
+    for verb in ("check", "plan"):
+        yield verb, output(verb, assured, "--json")
+    yield "simulate", output("simulate", assured, "--for", "1s", "--json")
     for site in sites:
         yield "check", output("check", f"sites/{site}.yaml", "--json")
         yield "plan", output("plan", f"sites/{site}.yaml", "--json")

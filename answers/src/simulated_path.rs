@@ -122,7 +122,8 @@ pub fn proven(path: &PathPlan) -> Vec<PredictedPercentile> {
         at: point.at,
         expected: None,
     };
-    path.points.iter().map(one).collect()
+    // What simulation decided is not proven.
+    path.points.iter().filter(|_| path.simulated.is_none()).map(one).collect()
 }
 
 /// The same as they are simulated: of some twenty thousand messages.

@@ -90,13 +90,17 @@ fn describe(checked: Checked) -> Result<(), Failure> {
         let brokers = if *brokers == 1 { "one broker".into() } else { format!("{brokers} brokers") };
         say!("topic {name}, on {brokers}: {}", points.join(", "));
     }
-    for CheckedPath { name, stages, compared, believed } in &paths {
+    for CheckedPath { name, stages, compared, believed, simulated } in &paths {
         let stages = if *stages == 1 { "one stage".into() } else { format!("{stages} stages") };
         let believed = match believed {
             0 => String::new(),
             1 => "; one is believed: the plan of all hosts proves it".to_string(),
             _ => format!("; {believed} are believed: the plan of all hosts proves them"),
         };
+        if let Some(messages) = simulated {
+            say!("path {name}: {stages}, simulated again with {messages} messages, not proven{believed}");
+            continue;
+        }
         say!("path {name}: {stages}, computed by another method ({compared} compared{believed})");
     }
     if let Some(CheckedEnsemble { servers, bound }) = coordination {

@@ -113,6 +113,7 @@ fn told(
     };
     let (proven, simulated) = (proven(planned), foreseen(plan, planned, args.seed)?);
     let known = [Foreseen::Proven(&proven), Foreseen::Simulated(&simulated)];
+    let known = &known[usize::from(proven.is_empty())..];
     let report = files.folder.join(format!("report-{}.html", path.name));
     if let Some(kept) = &kept.kept {
         let samples = |slices: &[&PathSlice]| -> Result<Vec<Sample>, Failure> {
@@ -125,7 +126,7 @@ fn told(
             schedule: Vec::new(),
         };
         let (runs, no_plan) = (samples(&with)?, samples(&without)?);
-        let findings = Findings::Percentiles { kept, runs: &runs, no_plan: &no_plan, foreseen: &known };
+        let findings = Findings::Percentiles { kept, runs: &runs, no_plan: &no_plan, foreseen: known };
         crate::report::write(&report, &giusto_verify::report_html(&meta, findings))?;
     }
     if args.site.json {
@@ -140,7 +141,7 @@ fn told(
         let lost: u64 = reports.iter().map(|report| report.lost).sum();
         say!("{} {how}: {messages} messages in {} slices, {lost} lost", path.name, slices.len());
         print(&spent(path, &reports))?;
-        let known = if how.starts_with("without") { &[][..] } else { &known };
+        let known = if how.starts_with("without") { &[][..] } else { known };
         if let Some(kept) = &judged.kept {
             print(&giusto_verify::table_kept(kept, known, "measured"))?;
         }

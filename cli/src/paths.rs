@@ -15,8 +15,9 @@ pub(crate) fn planned(path: &PathPlan) -> String {
         proven.push(at_most(None, every.at));
         promised.push(at_most(None, every.within));
     }
+    let how = if path.simulated.is_some() { "simulated, not proven" } else { "proven" };
     format!(
-        "path {}: {}: {} proven ({} promised); 'giusto explain {}' tells the stages\n",
+        "path {}: {}: {} {how} ({} promised); 'giusto explain {}' tells the stages\n",
         path.name,
         through,
         proven.join(", "),
@@ -79,10 +80,10 @@ pub(crate) fn paths_json(site: &Site) -> Value {
         }
     }
     let path = |path: &Path| {
-        let Path { name, source, through, points, every, load, observe, packets } = path;
+        let Path { name, source, through, points, every, load, observe, packets, assurance } = path;
         let through: Vec<Value> = through.iter().map(stage).collect();
         json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
-            "load": load, "observe": observe, "packets": packets})
+            "load": load, "observe": observe, "packets": packets, "assurance": assurance})
     };
     site.paths.all.iter().map(path).collect()
 }

@@ -248,7 +248,9 @@ fn print_path(row: &PathRow, path: &PathPlan) -> Result<(), Failure> {
     let rows: Vec<(&str, &[u64; 4])> = std::iter::once(("all of it", &row.response_ns)).chain(stages).collect();
     crate::table::print(&crate::spread::spread(&rows))?;
     if let Some(kept) = &row.promised {
-        crate::table::print(&giusto_verify::table_kept(kept, &[Foreseen::Proven(&row.proven)], "simulated"))?;
+        let known = [Foreseen::Proven(&row.proven)];
+        let known = if row.proven.is_empty() { &[][..] } else { &known };
+        crate::table::print(&giusto_verify::table_kept(kept, known, "simulated"))?;
     }
     if let (Some(late), Some(every)) = (row.late, &path.every) {
         let (at, within) = (every.at, every.within);

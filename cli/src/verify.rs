@@ -29,7 +29,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let planned = args.plan.as_deref().map(|plan| planned(plan, args.service.as_deref())).transpose()?;
     let (service, path) = match planned {
         Some(Planned::Service(service)) => (Some(*service), None),
-        Some(Planned::Path(path)) => (None, Some(path)),
+        Some(Planned::Path(path)) => (None, Some(*path)),
         None => (None, None),
     };
     let promised = promised(args, service.as_ref(), path.as_ref());
@@ -57,14 +57,14 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 /// What recordings are of.
 enum Planned {
     Service(Box<ServicePlan>),
-    Path(PathPlan),
+    Path(Box<PathPlan>),
 }
 
 /// The service or path of a plan: the one that was named, or the only service.
 fn planned(plan: &Path, name: Option<&str>) -> Result<Planned, Failure> {
     let Plan { services, leftovers, paths, .. } = giusto_planner::read(plan)?;
     if let Some(path) = paths.iter().find(|path| Some(path.name.as_str()) == name) {
-        return Ok(Planned::Path(path.clone()));
+        return Ok(Planned::Path(Box::new(path.clone())));
     }
     if let Some(name) = name.filter(|name| leftovers.iter().any(|one| one.name == *name)) {
         return Err(Failure::input(format!(

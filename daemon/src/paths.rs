@@ -104,7 +104,8 @@ impl Paths {
         live.add(second, Second { lengths, total_ns, unseen: taken.lost, ..Second::default() });
         let proven = |nth: usize| {
             let every = path.every.as_ref().map(|every| every.at);
-            path.points.get(nth).map(|point| point.at).or(every).map(Duration::ns)
+            let proven = path.points.get(nth).filter(|_| path.simulated.is_none()).map(|point| point.at);
+            proven.or(every).map(Duration::ns)
         };
         let responses = live.status(&[], proven);
         let silent =

@@ -292,6 +292,7 @@ mod tests {
             load: None,
             observe: None,
             packets: Path::PACKETS,
+            assurance: Default::default(),
         };
         let (warm_up, length) = (Duration::ZERO, Duration::from_ms(500));
         let run = PathRun { warm_up, length, seed: 3, generator: Generator::default() };

@@ -5,6 +5,7 @@
 //! checked arithmetic. It does not read site files (`site`), compute a parameter (`analysis`, `planner`) or touch a machine.
 
 mod agent;
+mod assurance;
 mod backend;
 mod bandwidth;
 mod basis;
@@ -42,6 +43,7 @@ mod tokens;
 mod topic;
 
 pub use agent::{AgentKey, Listen};
+pub use assurance::{Assurance, SimulatedPath};
 pub use backend::{Abilities, Backend, Periods};
 pub use bandwidth::Bandwidth;
 pub use basis::{Basis, MachineBasis, SiteBasis};

@@ -1,6 +1,8 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
-use crate::{times_of, together, Bucket, Duration, Link, LinkStage, Percentile, Rate, Reason, Within};
+use crate::{
+    times_of, together, Assurance, Bucket, Duration, Link, LinkStage, Percentile, Rate, Reason, SimulatedPath, Within,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -42,6 +44,8 @@ pub struct Path {
     pub observe: Option<PathObserve>,
     /// Packets of a message, each way over each interface, at most: acknowledgements among them. 1 or more.
     pub packets: u32,
+    /// What its percentiles rest on.
+    pub assurance: Assurance,
 }
 
 /// Where response times of a path come from.
@@ -182,6 +186,9 @@ pub struct PathPlan {
     /// Where its response times come from while it runs; not written where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<PathObserve>,
+    /// What decided its percentiles, whose `parts` are empty then; not written where they are proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<SimulatedPath>,
     /// Where its numbers come from.
     pub reasons: Vec<Reason>,
 }
@@ -203,7 +210,7 @@ impl PathPlan {
 }
 
 /// A stage of a path. A topic is two: its bucket, and its broker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PathStage {
     /// A service on the share that was chosen for it.
@@ -219,7 +226,7 @@ pub enum PathStage {
 }
 
 /// A service of a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceStage {
     /// The service.
@@ -235,7 +242,7 @@ pub struct ServiceStage {
 }
 
 /// Where messages of a path wait for tokens, with all others of a topic.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokensStage {
     /// The topic.
@@ -268,7 +275,7 @@ pub struct BrokerStage {
 }
 
 /// An interface between a service of a path and its next one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceStage {
     /// Its name on the host.

@@ -8,6 +8,7 @@
 //! [`Partitioned`] cores that are scheduled apart. It knows no machine; what mechanisms add is modelled by a tick and a
 //! cost of switching.
 
+mod alone;
 pub mod baselines;
 mod engine;
 mod gantt;
@@ -31,6 +32,7 @@ mod timeline;
 mod trace;
 mod watch;
 
+pub use alone::{play_alone, Alone, AloneRun};
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use partitioned::{Critical, Partitioned};

@@ -57,7 +57,7 @@ pub fn play_path(
     let stages = stages.ok_or(none.clone())?;
     let mut specs: Vec<ServerSpec> = servers.iter().map(|one| spec(one)).collect();
     let route = match &paths[..] {
-        [path] => Route::new(path, &stages, specs.len()),
+        [path] => Route::new(&path.through, &stages, specs.len()),
         paths => Route::shared(paths, &services, &stages),
     };
     let route = route.ok_or(none.clone())?;
@@ -78,21 +78,19 @@ pub fn play_path(
         apart.add(core as u32, |pool| pool.add(spec.kind, params, 0))?;
     }
     let system = System { cores: cores.len() as u32, messages, ..System::new(Order::Edf, specs) };
-    let ends = vec![None; arrivals.len()];
-    let last = *last;
-    let late = stages.iter().find(|stage| stage.server == last).map_or(0, |stage| stage.late.ns());
+    let ends = Ends::of(&stages, *last, arrivals.len());
     let passed = path.through.iter().map(|_| Stats::new()).collect();
     // Those of the path come first.
     let mut own = stages.iter().map(|stage| stage.server);
     let served: Vec<Option<usize>> =
         path.through.iter().map(|stage| stage.service().and_then(|_| own.next())).collect();
     let (places, served, horizon) = (&route.places[..], &served[..], horizon.ns());
-    let mut watched = Watched { last, late, ends, ended: 0, horizon, places, served, passed, inner: observer };
+    let mut watched = Watched { ends, horizon, places, served, passed, inner: observer };
     let longest = path.points.iter().map(|point| point.at).chain(path.every.as_ref().map(|every| every.at)).max();
     let horizon = Duration::from_ns(horizon);
     let end = longest.and_then(|longest| longest.checked_mul(2)?.checked_add(horizon)).ok_or(Error::Horizon)?;
     simulate_with(&mut apart, &system, end, seed, &mut watched)?;
-    let (ends, stages) = (watched.ends, watched.passed);
+    let (ends, stages) = (watched.ends.at, watched.passed);
     if ends.iter().all(Option::is_none) {
         return Err(none);
     }
@@ -203,11 +201,7 @@ fn arrivals(source: PathSource, horizon: Duration, (seed, nth): (u64, u64)) -> V
 /// Keeps when messages of the path end at the last station, which serves them in the order in which they came to the first, and
 /// what all messages took at each stage. Of what comes after the horizon it tells ends only.
 struct Watched<'a> {
-    last: usize,
-    /// Added to each message at the last.
-    late: u64,
-    ends: Vec<Option<Instant>>,
-    ended: usize,
+    ends: Ends,
     horizon: u64,
     places: &'a [Vec<usize>],
     /// Of each stage its server, if it is a service.
@@ -216,9 +210,31 @@ struct Watched<'a> {
     inner: &'a mut dyn Observer,
 }
 
-impl Watched<'_> {
-    fn end(&mut self, at: u64) {
-        if let Some(end) = self.ends.get_mut(self.ended) {
+/// When messages end at the last station.
+pub(crate) struct Ends {
+    last: usize,
+    /// Added to each message there.
+    late: u64,
+    pub(crate) at: Vec<Option<Instant>>,
+    ended: usize,
+}
+
+impl Ends {
+    /// Of so many messages.
+    pub(crate) fn of(stages: &[Stage], last: usize, messages: usize) -> Ends {
+        let late = stages.iter().find(|stage| stage.server == last).map_or(0, |stage| stage.late.ns());
+        Ends { last, late, at: vec![None; messages], ended: 0 }
+    }
+
+    /// Of a job of the path.
+    pub(crate) fn job(&mut self, server: usize, finish: Instant) {
+        if server == self.last {
+            self.next(finish.ns());
+        }
+    }
+
+    pub(crate) fn next(&mut self, at: u64) {
+        if let Some(end) = self.at.get_mut(self.ended) {
             *end = Some(Instant::from_ns(at.saturating_add(self.late)));
         }
         self.ended += 1;
@@ -231,9 +247,7 @@ impl Observer for Watched<'_> {
             if let Some(nth) = self.served.iter().position(|one| *one == Some(server)) {
                 self.passed[nth].add(response);
             }
-            if server == self.last {
-                self.end(finish.ns());
-            }
+            self.ends.job(server, finish);
         }
         self.inner.job(server, job)
     }
@@ -244,7 +258,7 @@ impl Observer for Watched<'_> {
     }
     fn left(&mut self, _: usize, task: u32, at: u64) {
         if task == 0 {
-            self.end(at);
+            self.ends.next(at);
         }
     }
     fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {

@@ -30,20 +30,20 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// `stages` are those of `path` that are services. `None` where it has no stage, or another one.
-    pub(crate) fn new(path: &PathPlan, stages: &[Stage], servers: usize) -> Option<Route> {
-        let mut build = Build { path, stages, servers, between: Vec::new(), places: Vec::new(), at: Vec::new() };
+    /// `stages` are those of a path that are services. `None` where it has no stage, or another one.
+    pub(crate) fn new(through: &[PathStage], stages: &[Stage], servers: usize) -> Option<Route> {
+        let mut build = Build { through, stages, servers, between: Vec::new(), places: Vec::new(), at: Vec::new() };
         let tasks = build.stations()?;
-        let steps = Steps::of(&path.through);
+        let steps = Steps::of(through);
         let (first, last) = (steps.0.first()?, steps.0.last()?);
         let meets = |nth: usize| steps.before(nth).len() > 1;
         let joins: Vec<Option<usize>> =
-            (0..path.through.len()).map(|nth| meets(nth).then(|| build.join(steps.before(nth).len()))).collect();
+            (0..through.len()).map(|nth| meets(nth).then(|| build.join(steps.before(nth).len()))).collect();
         let end = (last.len() > 1).then(|| build.join(last.len()));
         let mut hops = Vec::new();
         for (nth, join) in joins.iter().enumerate() {
             let target = To { server: build.at[nth], task: 0 };
-            let link = path.through[nth].link().unwrap_or(Duration::ZERO);
+            let link = through[nth].link().unwrap_or(Duration::ZERO);
             if let Some(join) = join {
                 build.between[join - servers].to.push((target, link));
             }
@@ -90,7 +90,7 @@ impl Route {
 }
 
 struct Build<'a> {
-    path: &'a PathPlan,
+    through: &'a [PathStage],
     stages: &'a [Stage],
     servers: usize,
     between: Vec<Between>,
@@ -103,7 +103,7 @@ impl Build<'_> {
     /// All stages of the path; by service, the tasks of its messages.
     fn stations(&mut self) -> Option<Vec<u32>> {
         let (mut served, mut with_others, mut tasks) = (self.stages.iter(), false, Vec::new());
-        for (nth, stage) in self.path.through.iter().enumerate() {
+        for (nth, stage) in self.through.iter().enumerate() {
             let number = match stage {
                 PathStage::Service(_) => {
                     tasks.push(if with_others { 1 + OTHERS } else { 1 });

@@ -8,10 +8,15 @@ use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
-use giusto_model::{Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic};
+use giusto_model::{
+    Assurance, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic,
+};
 
-pub(crate) const PATH: Grammar =
-    Grammar { what: "a path", keys: &["source", "through", "promise", "load", "observe", "packets"], later: &[] };
+pub(crate) const PATH: Grammar = Grammar {
+    what: "a path",
+    keys: &["source", "through", "promise", "assurance", "load", "observe", "packets"],
+    later: &[],
+};
 pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
 pub(crate) const OBSERVE: Grammar = Grammar { what: "an observation of a path", keys: &["otlp"], later: &[] };
 pub(crate) const SOURCE: Grammar =
@@ -79,6 +84,7 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
     let observe = fields.get("observe").map(observe).transpose()?;
     let packets = fields.get("packets").map(|node| count(node, "a number of packets", 1..=PACKETS)).transpose()?;
     let packets = packets.unwrap_or(Path::PACKETS);
+    let assurance = fields.get("assurance").map_or(Ok(Assurance::Proven), assurance)?;
     let every = entries.iter().find(|(key, _)| key.text == "every");
     let longest = every.map(|(_, value)| positive(value)).transpose()?;
     match (source, every, points.is_empty()) {
@@ -97,7 +103,20 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
                 "other messages come to a topic at random, so that none of these has a longest time there",
                 "expected services only, or percentiles of messages that come at random: source: {poisson: 50/s}",
             )),
-        _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets }),
+        (PathSource::Periodic { .. }, ..) if assurance == Assurance::Simulated => {
+            let at = fields.get("assurance").unwrap_or(node);
+            Err(at.fault("no number of runs shows that every message is in time", "leave it out: that is proven"))
+        }
+        _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets, assurance }),
+    }
+}
+
+fn assurance(node: &Node) -> Result<Assurance, Fault> {
+    let expected = "expected assurance: proven, or assurance: simulated";
+    match scalar(node, expected)?.text.as_str() {
+        "proven" => Ok(Assurance::Proven),
+        "simulated" => Ok(Assurance::Simulated),
+        other => Err(node.fault(format!("'{}' is no assurance", shown(other)), expected)),
     }
 }
 

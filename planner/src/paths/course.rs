@@ -4,7 +4,7 @@ use giusto_analysis::path::{Arrival, Flow, Net, Source, Stage, Step, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
-    times_of, Bandwidth, Bucket, Duration, Interface, PathSource, Rate, ServiceTime, Steps, Tokens, Within,
+    times_of, Bandwidth, Bucket, Duration, Interface, PathSource, PathStage, Rate, ServiceTime, Steps, Tokens, Within,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,6 +32,8 @@ pub(super) struct Course {
     pub(super) links: Vec<Duration>,
     pub(super) points: Vec<Within>,
     pub(super) every: Option<Duration>,
+    /// Its stages, where simulation decides its percentiles.
+    pub(super) simulated: Option<Vec<PathStage>>,
 }
 
 /// What is known of a stage.

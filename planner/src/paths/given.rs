@@ -9,9 +9,9 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay, Path,
-    PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, Site, Steps, Through,
-    TopicPlan,
+    Assurance, Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay,
+    Path, PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, SimulatedPath,
+    Site, Steps, Through, TopicPlan,
 };
 
 /// The stages of a path so far.
@@ -79,7 +79,8 @@ impl Given<'_> {
             });
         }
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
-        Ok(Course { source, route, steps, links, points, every })
+        let simulated = (self.path.assurance == Assurance::Simulated).then(|| through.to_vec());
+        Ok(Course { source, route, steps, links, points, every, simulated })
     }
 
     /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way only,
@@ -197,6 +198,26 @@ impl Given<'_> {
         let found = self.site.paths.links.iter().find(|link| link.from == from && link.to == to);
         let missing = || self.refused(PathCause::NoLink { from: from.into(), to: to.into() });
         found.ok_or_else(missing)
+    }
+
+    /// What decided its percentiles, in the place of a proof.
+    pub(super) fn said_of_simulation(&self, points: &[PathPoint], simulated: &SimulatedPath) -> Vec<Reason> {
+        let SimulatedPath { runs, messages, late_ppb, risk_ppm, proven } = simulated;
+        let point = |(point, late): (&PathPoint, &u32)| {
+            let why = format!(
+                "{} promised: in {runs} independent runs {:.3} % of {messages} messages were later. Simulated, not proven: each \
+                 stage alone on its grid and a period later; the chance of a wrong yes is {risk_ppm} in a million at most \
+                 (decision 0066)",
+                time(point.within),
+                f64::from(*late) / 1e7,
+            );
+            reason(&point.percentile.to_string(), time(point.at), why)
+        };
+        let (needs, why) = match proven {
+            Some(proven) => (share(*proven), "of a core for all stages together, if it were to be proven"),
+            None => ("none".into(), "is possible, with as much of a core for each stage as there is"),
+        };
+        points.iter().zip(late_ppb).map(point).chain([reason("proof", needs, why)]).collect()
     }
 
     /// Whether one of the links whose longest time counts was measured.

@@ -12,6 +12,7 @@ mod plan;
 mod proofs;
 mod refusal;
 mod search;
+mod simulated;
 mod topic;
 
 pub(crate) use nearest::with_nearest;

@@ -5,6 +5,7 @@ use super::given::Given;
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
 use super::search::{Found, ROUNDS};
+use super::simulated::{Shown, RISK};
 use super::topic;
 use crate::facts::Facts;
 use crate::promises::percentiles::Answers;
@@ -13,8 +14,8 @@ use crate::topics;
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
-    together, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource, PathStage, Promise,
-    Site,
+    together, Assurance, Bandwidth, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource,
+    PathStage, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 
@@ -93,7 +94,7 @@ impl Question {
     /// What is reserved for all of its services; without an end where they cannot keep what was promised.
     fn cost(&self, found: &Result<Found, Error>) -> f64 {
         match found {
-            Ok(Found::Servers(servers, _)) => {
+            Ok(Found::Servers(servers, _) | Found::Simulated(servers, ..)) => {
                 servers.iter().zip(&self.asked.stages).map(|(one, ask)| ask.cost(*one)).sum()
             }
             _ => f64::INFINITY,
@@ -140,6 +141,7 @@ impl Group<'_> {
     fn alike(&self, given: &Given, through: &[PathStage]) -> Result<(), Refusal> {
         let Some(other) = self.0.iter().find(|other| other.path.name != given.path.name) else { return Ok(()) };
         let unlike = match given.path.source {
+            PathSource::Poisson(_) if given.path.assurance == Assurance::Simulated => Some(Unlike::Simulated),
             PathSource::Periodic { .. } => Some(Unlike::Periodic),
             PathSource::Poisson(_) => through.iter().find_map(|stage| match stage {
                 PathStage::Service(stage) => stage.branch.map(|_| Unlike::Fork),
@@ -170,6 +172,10 @@ impl Group<'_> {
                 let plan = |(nth, kept): (usize, Kept)| self.one(question, &servers, nth, kept);
                 let plans = kept.into_iter().enumerate().map(plan).collect();
                 Ok((servers, plans))
+            }
+            Found::Simulated(servers, shown, proven) => {
+                let plan = self.simulated(question, &servers, &shown, proven);
+                Ok((servers, vec![plan]))
             }
             Found::Overload(stage, load) => {
                 let service = question.services[stage].clone();
@@ -212,6 +218,33 @@ impl Group<'_> {
         let reasons =
             self.0[nth].reasons(&question.asked, (nth, &others), servers, (&through, &points, every.as_ref()));
         let (name, source, observe) = (path.name.clone(), path.source, path.observe);
-        PathPlan { name, source, through, points, every, observe, reasons }
+        PathPlan { name, source, through, points, every, observe, simulated: None, reasons }
+    }
+
+    /// Of a path alone.
+    fn simulated(&self, question: &Question, servers: &[Interface], shown: &Shown, proven: Option<f64>) -> PathPlan {
+        let given = &self.0[0];
+        let point = |(nth, &Within { percentile, within }): (usize, &Within)| PathPoint {
+            percentile,
+            within,
+            at: shown.at[nth],
+            parts: Vec::new(),
+            meets: Vec::new(),
+        };
+        let points: Vec<PathPoint> = given.path.points.iter().enumerate().map(point).collect();
+        let simulated = SimulatedPath {
+            runs: shown.runs as u32,
+            messages: shown.messages(),
+            late_ppb: shown.late.iter().map(|late| (late * 1e9).round() as u32).collect(),
+            risk_ppm: (RISK * 1e6).round() as u32,
+            proven: proven.and_then(|cores| Bandwidth::new((cores * 1e6).round() as u64, 1_000_000)),
+        };
+        let mut reasons = given.reasons(&question.asked, (0, &[]), servers, (&question.through[0], &[], None));
+        let why = "of a core for all stages together: the budgets of a proof, or all there is, made smaller as far as simulation allows";
+        reasons.iter_mut().filter(|one| one.what == "bandwidth").for_each(|one| one.why = why.into());
+        reasons.extend(given.said_of_simulation(&points, &simulated));
+        let (name, source, observe) = (given.path.name.clone(), given.path.source, given.path.observe);
+        let (through, simulated) = (question.through[0].clone(), Some(simulated));
+        PathPlan { name, source, through, points, every: None, observe, simulated, reasons }
     }
 }

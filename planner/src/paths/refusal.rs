@@ -21,6 +21,8 @@ pub struct PathRefusal {
 pub enum Unlike {
     /// Messages in periods.
     Periodic,
+    /// A promise that simulation decides.
+    Simulated,
     /// Branches.
     Fork,
     /// A topic.
@@ -203,6 +205,7 @@ impl fmt::Display for PathCause {
             PathCause::Unlike { unlike, other } => {
                 let has = match unlike {
                     Unlike::Periodic => "messages in periods",
+                    Unlike::Simulated => "'assurance: simulated'",
                     Unlike::Fork => "a fork",
                     Unlike::Topic => "a topic",
                     Unlike::Interface => "interfaces",

@@ -7,6 +7,7 @@
 
 use super::course::{Ask, Asked, Course};
 use super::proofs::{Kept, Proofs, Slow};
+use super::simulated::{Model, Shown};
 use crate::steps::{periods, quantum};
 use giusto_analysis::path::Laws;
 use giusto_analysis::Error;
@@ -24,6 +25,8 @@ pub(crate) struct PathAnswers(RefCell<HashMap<Asked, Result<Found, Error>>>);
 pub(super) enum Found {
     /// What is counted on at each service, and what proves the promise of each path.
     Servers(Vec<Interface>, Vec<Kept>),
+    /// What is counted on at each service of a path alone, the simulation that decided it, and what a proof would reserve.
+    Simulated(Vec<Interface>, Shown, Option<f64>),
     /// This service cannot serve all messages, which ask for so much of a core.
     Overload(usize, Bandwidth),
     /// With as much of a core as there is a path takes too long.
@@ -39,6 +42,9 @@ const HALVINGS: usize = 7;
 const HALVINGS_OF_REST: usize = 4;
 /// Of what a stage has beyond its load, parts that are given up for another.
 const TAKEN: [f64; 2] = [0.3, 0.05];
+/// Runs decide at most so often, each time with so much more of what is left up to the budgets that they began from.
+const ATTEMPTS: u32 = 6;
+const LARGER: f64 = 0.2;
 /// Times round, at most.
 pub(super) const ROUNDS: usize = 3;
 
@@ -55,6 +61,38 @@ impl PathAnswers {
 }
 
 fn found(asked: &Asked) -> Result<Found, Error> {
+    let proven = proven(asked)?;
+    match Model::of(asked) {
+        None => Ok(proven),
+        Some(model) => decided(asked, &model, proven),
+    }
+}
+
+/// Less than what is proven, or than all there is, that simulation says is enough.
+fn decided(asked: &Asked, model: &Model, proven: Found) -> Result<Found, Error> {
+    let search = Search { asked, proofs: Proofs::new(asked, Laws::rough) };
+    let (begun, cost) = match &proven {
+        Found::Servers(servers, _) => (Some(servers.clone()), Some(search.cost(servers))),
+        Found::TooSlow(_) => (search.largest(model)?, None),
+        Found::Overload(..) | Found::Simulated(..) => return Ok(proven),
+    };
+    let Some(begun) = begun else { return Ok(proven) };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        *(if model.seems_kept(&search.part(&begun, middle))? { &mut high } else { &mut low }) = middle;
+    }
+    for attempt in 0..ATTEMPTS {
+        let servers = search.part(&begun, high);
+        if let Some(shown) = model.decided(&servers, attempt)? {
+            return Ok(Found::Simulated(servers, shown, cost));
+        }
+        high += LARGER * (1.0 - high);
+    }
+    Ok(proven)
+}
+
+fn proven(asked: &Asked) -> Result<Found, Error> {
     let exact = Search { asked, proofs: Proofs::new(asked, Laws::default) };
     if let Some(overload) = exact.overload() {
         return Ok(overload);
@@ -164,22 +202,35 @@ impl Search<'_> {
 
     /// The same periods with less of all budgets.
     fn less(&self, begun: Vec<Interface>) -> Result<Vec<Interface>, Error> {
-        let loads = self.loads();
-        let part = |part: f64| -> Vec<Interface> {
-            let one = |(one, load): (&Interface, &f64)| {
-                let (step, least) = (quantum(one.period).ns(), LEAST_OF_LOAD * load * one.period.ns() as f64);
-                let budget = (least + part * (one.budget.ns() as f64 - least)).max(least);
-                let budget = ((budget / step as f64).ceil() as u64 * step).min(one.budget.ns());
-                Interface { budget: Duration::from_ns(budget), ..*one }
-            };
-            begun.iter().zip(&loads).map(one).collect()
-        };
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..HALVINGS_OF_REST {
             let middle = 0.5 * (low + high);
-            *(if self.proofs.kept(&part(middle))? { &mut high } else { &mut low }) = middle;
+            *(if self.proofs.kept(&self.part(&begun, middle))? { &mut high } else { &mut low }) = middle;
         }
-        Ok(part(high))
+        Ok(self.part(&begun, high))
+    }
+
+    /// The same periods with a part of what the budgets have beyond their loads.
+    fn part(&self, begun: &[Interface], part: f64) -> Vec<Interface> {
+        let one = |(one, load): (&Interface, f64)| {
+            let (step, least) = (quantum(one.period).ns(), LEAST_OF_LOAD * load * one.period.ns() as f64);
+            let budget = (least + part * (one.budget.ns() as f64 - least)).max(least);
+            let budget = ((budget / step as f64).ceil() as u64 * step).min(one.budget.ns());
+            Interface { budget: Duration::from_ns(budget), ..*one }
+        };
+        begun.iter().zip(self.loads()).map(one).collect()
+    }
+
+    /// As much of a core as there is, with a period that seems to be enough.
+    fn largest(&self, model: &Model) -> Result<Option<Vec<Interface>>, Error> {
+        let loads = self.loads();
+        for period in self.asked.stages[0].periods(self.latest()) {
+            let servers = self.scaled(period, &loads, f64::INFINITY);
+            if model.seems_kept(&servers)? {
+                return Ok(Some(servers));
+            }
+        }
+        Ok(None)
     }
 
     /// From there on, as long as it becomes cheaper.

@@ -91,7 +91,17 @@ pub(crate) fn path(name: &str, source: PathSource, through: Vec<Through>, within
         PathSource::Periodic { .. } => (Vec::new(), Some(within)),
     };
     let packets = giusto_model::Path::PACKETS;
-    giusto_model::Path { name: name.into(), source, through, points, every, load: None, observe: None, packets }
+    giusto_model::Path {
+        name: name.into(),
+        source,
+        through,
+        points,
+        every,
+        load: None,
+        observe: None,
+        packets,
+        assurance: Default::default(),
+    }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {

@@ -31,6 +31,7 @@ mod read;
 mod recovery;
 mod route;
 mod silence;
+mod simulated;
 mod site;
 mod survival;
 mod topic;

@@ -9,6 +9,7 @@ use super::interface;
 use super::late::{claimed, late_at, Counted};
 use super::meets::Group;
 use super::route::{self, Server, Stage};
+use super::simulated;
 use super::topic;
 use giusto_model::{
     Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage, Within,
@@ -27,6 +28,8 @@ pub struct CheckedPath {
     pub compared: usize,
     /// Claims of stages on other hosts, on which its proof rests and which their own plans show.
     pub believed: usize,
+    /// Messages that were simulated again; `None`: its promise is proven.
+    pub simulated: Option<u64>,
 }
 
 const BILLION: f64 = 1e9;
@@ -51,6 +54,12 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
     }
     let (mut compared, mut believed) = (0, 0);
     let elsewhere = stages.len() - here(&stages);
+    if let Some(simulated) = &path.simulated {
+        let messages = simulated::check(plan, (path, simulated), &stages)?;
+        let (claims, name) = (path.points.len(), path.name.clone());
+        let (compared, believed) = if messages > 0 { (claims, 0) } else { (0, claims) };
+        return Ok(CheckedPath { name, stages: here(&stages), compared, believed, simulated: Some(messages) });
+    }
     let group = Group::of(plan, together, nth)?;
     for one in &path.points {
         within(path, one, stages.len())?;
@@ -65,7 +74,7 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
         // Where a stage is elsewhere, nothing of it is computed.
         believed += if elsewhere > 0 { stages.len() } else { 0 };
     }
-    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed })
+    Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed, simulated: None })
 }
 
 /// Stages on the hosts that the plan is for.

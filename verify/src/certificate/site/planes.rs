@@ -3,8 +3,9 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path, PathPlan,
-    PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper, ZooKeeperPlan,
+    Assurance, CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path,
+    PathPlan, PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper,
+    ZooKeeperPlan,
 };
 use std::ops::Range;
 
@@ -78,6 +79,9 @@ pub(super) fn paths(plan: &Plan, site: &Site) -> Result<(), Broken> {
 fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> {
     let whose = format!("path '{}'", path.name);
     same(&whose, "how its messages come", &path.source, &planned.source)?;
+    if planned.simulated.is_some() && path.assurance != Assurance::Simulated {
+        return Err(Broken::new(format!("{whose}: what its promise rests on"), "a proof", "simulation"));
+    }
     let steps = Steps::of(&planned.through);
     let one = |stage: &PathStage| match stage {
         PathStage::Service(stage) => Some(Through::Service(stage.service.clone())),
