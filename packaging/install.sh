@@ -56,8 +56,8 @@ install)
 	;;
 uninstall)
 	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
-	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/status,docs/tutorials,docs,examples/links,examples,formats/goldens,formats} \
-		"${DESTDIR:-}$doc" 2>/dev/null || true
+	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/status,docs/tutorials,docs,examples/links,examples} \
+		"${DESTDIR:-}$doc"/{formats/goldens,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
 	;;
 *)
 	echo "expected 'install' or 'uninstall'" >&2

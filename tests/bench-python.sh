@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# How long import giusto takes; beside SimSo, beside real-time calculus on sampled curves and, where it is given, beside pycpa, in one
-# process each, on random sets.
+# How long import giusto takes; beside SimSo, beside real-time calculus on sampled curves and, where it is given, beside
+# pycpa, in one process each, on random sets.
 #   tests/bench-python.sh [ROUNDS] [SECONDS for SimSo to simulate]      (default 5 and 4)
 # pycpa is not on PyPI: GIUSTO_PYCPA says where it is from, as for tests/curves.sh. Gates: 1,000 times SimSo's jobs a second
-# with equal results; an import of at most 50 ms; 50 times the speed of either analysis, no bound above. Exit: 0 all held, 1 not, 3 SimSo
-# cannot be installed.
+# with equal results; an import of at most 50 ms; 50 times the speed of either analysis, no bound above. Exit: 0 all held,
+# 1 not, 3 SimSo cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh

@@ -26,8 +26,9 @@ newest() {
 	local own=$store/apt name
 	mkdir -p "$own/lists/partial" "$own/archives/partial"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $2 main" >"$own/sources.list"
-	local options=(-qq -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=/dev/null -o APT::Sandbox::User=root
-		-o Dir::State::lists="$own/lists" -o Dir::Cache="$own" -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false)
+	local options=(-qq -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=/dev/null
+		-o APT::Sandbox::User=root -o Dir::State::lists="$own/lists" -o Dir::Cache="$own"
+		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false)
 	apt-get "${options[@]}" update || return
 	name=$(apt-cache "${options[@]}" pkgnames | grep -xE "$1" | sort -V | tail -1)
 	[ -n "$name" ] && (cd "$store" && apt-get "${options[@]}" download "$name/$2")

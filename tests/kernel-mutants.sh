@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Breaks the scheduler in the kernel on purpose, each way of compute/tests/kernel/mutants.txt, and plays the scene that has to be red.
+# Breaks the scheduler in the kernel on purpose, each way of compute/tests/kernel/mutants.txt, and plays the scene that has
+# to be red.
 #   tests/kernel-mutants.sh [WORD]     those whose line has the word
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# import giusto on each Python that is promised: tests/python.sh in a venv of each; the wheel in bare venvs, with the first commands of
-# its pages typed as they stand; the source distribution and the folder built by pip.
+# import giusto on each Python that is promised: tests/python.sh in a venv of each; the wheel in bare venvs, with the first
+# commands of its pages typed as they stand; the source distribution and the folder built by pip.
 #   tests/pythons.sh [VERSION]...      (default 3.9 3.11 3.13)
 # A Python that the machine lacks (pythonX.Y, pyenv) is fetched by uv, which is from PyPI. Exit: 0 all held, 1 not, 77 a Python
 # or a package cannot be had.

@@ -242,7 +242,8 @@ class Spans(Running):
             self.assertEqual((span["name"], told["giusto.path"]["stringValue"]), ("late message", "order"))
             self.assertIn(span["traceId"], traces)
             self.assertGreater(int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]), 150_000_000)
-        at = [told["value"]["stringValue"] for span in passed_on.spans for told in span["attributes"] if told["key"] == "giusto.cause"]
+        told = [one for span in passed_on.spans for one in span["attributes"]]
+        at = [one["value"]["stringValue"] for one in told if one["key"] == "giusto.cause"]
         self.assertEqual(max(at, key=at.count), "at worker")
         said = next(json.loads(line) for line in self.log().splitlines() if '"path order: ' in line)
         print(f"passed on: {len(at)} late messages; {said['message']}")

@@ -56,7 +56,8 @@ pub struct LateJob {
     pub cause: Cause,
 }
 
-/// Says as events which services had late jobs and missed periods, and which paths late messages, each now and then with what has come since.
+/// Says as events which services had late jobs and missed periods, and which paths late messages, each now and then with what
+/// has come since.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     services: BTreeMap<String, Said>,

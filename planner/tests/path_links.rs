@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{path, plan, sites, stage};
+use common::{path, plan, shorter, sites, stage};
 use giusto_model::{
     Duration, Link, LinkStage, LinkTimes, Path, PathPlan, PathSource, PathStage, Plan, Site, Through, Within,
 };
@@ -177,15 +177,6 @@ fn a_link_too_slow_for_the_promise_is_named() {
         }
         other => panic!("{other:?}"),
     }
-}
-
-/// A part, and with it the whole.
-fn shorter(path: &mut PathPlan, nth: usize, by: Duration) {
-    let point = &mut path.points[0];
-    let less = |time: Duration| Duration::from_ns(time.ns().saturating_sub(by.ns()));
-    let before = point.parts[nth].within;
-    point.parts[nth].within = less(before);
-    point.at = Duration::from_ns(point.at.ns() - (before.ns() - point.parts[nth].within.ns()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{path, plan, sites, stage};
+use common::{path, plan, shorter, sites, stage};
 use giusto_model::{
     BrokerStage, BrokerTimes, Duration, JobRecord, Link, Path, PathPlan, PathSource, PathStage, Plan, Site, Through,
     TokensStage, Topic, TopicLimit, Within,
@@ -192,15 +192,6 @@ fn what_cannot_be_planned_says_what_to_write() {
     let told = shallow.to_string();
     assert!(matches!(&shallow.cause, PathCause::TooSlow { dear, .. } if dear == "tokens of alarms"), "{told}");
     assert!(told.contains("no bucket of its own for topic 'alarms', or with promise: "), "{told}");
-}
-
-/// A part, and with it the whole.
-fn shorter(path: &mut PathPlan, nth: usize, by: Duration) {
-    let point = &mut path.points[0];
-    let less = |time: Duration| Duration::from_ns(time.ns().saturating_sub(by.ns()));
-    let before = point.parts[nth].within;
-    point.parts[nth].within = less(before);
-    point.at = Duration::from_ns(point.at.ns() - (before.ns() - point.parts[nth].within.ns()));
 }
 
 #[test]

@@ -28,17 +28,7 @@ fn path(name: &str, source: PathSource, through: &[&str], promise: &[(&str, &str
     let through = through.iter().map(|name| Through::Service(name.to_string())).collect();
     let every = promise.iter().find(|(what, _)| *what == "every").map(|(_, time)| ms(time));
     let points = points(&promise.iter().copied().filter(|(what, _)| *what != "every").collect::<Vec<_>>());
-    Path {
-        name: name.into(),
-        source,
-        through,
-        points,
-        every,
-        load: None,
-        observe: None,
-        packets: Path::PACKETS,
-        assurance: Default::default(),
-    }
+    Path { points, every, ..common::path(name, source, through, Duration::ZERO) }
 }
 
 fn poisson(rate: &str) -> PathSource {

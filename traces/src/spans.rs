@@ -106,8 +106,8 @@ pub struct Spans {
     pub refused: u64,
 }
 
-/// The instrumentation scope of spans that Giusto sends itself (`giusto run --otlp`): of late requests, jobs and messages. They are
-/// no work of a service, and are not read.
+/// The instrumentation scope of spans that Giusto sends itself (`giusto run --otlp`): of late requests, jobs and messages. They
+/// are no work of a service, and are not read.
 pub const OWN_SCOPE: &str = "giusto";
 
 const EXPECTED: &str =

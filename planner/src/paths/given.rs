@@ -83,8 +83,8 @@ impl Given<'_> {
         Ok(Course { source, route, steps, links, points, every, simulated })
     }
 
-    /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way only,
-    /// or with their longest times.
+    /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way
+    /// only, or with their longest times.
     pub(super) fn stages(&self, laws_of_links: bool) -> Result<Vec<PathStage>, Refusal> {
         let all = &self.path.through;
         let messages = match self.path.source {

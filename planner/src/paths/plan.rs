@@ -240,7 +240,8 @@ impl Group<'_> {
             proven: proven.and_then(|cores| Bandwidth::new((cores * 1e6).round() as u64, 1_000_000)),
         };
         let mut reasons = given.reasons(&question.asked, (0, &[]), servers, (&question.through[0], &[], None));
-        let why = "of a core for all stages together: the budgets of a proof, or all there is, made smaller as far as simulation allows";
+        let why = "of a core for all stages together: the budgets of a proof, or all there is, made smaller as far as \
+                   simulation allows";
         reasons.iter_mut().filter(|one| one.what == "bandwidth").for_each(|one| one.why = why.into());
         reasons.extend(given.said_of_simulation(&points, &simulated));
         let (name, source, observe) = (given.path.name.clone(), given.path.source, given.path.observe);

@@ -1,9 +1,9 @@
 //! Percentiles of a path that simulation of the model decides (`assurance: simulated`, docs/decisions/0066).
 //!
-//! Runs are independent; of each the part x of its counted messages that are late is known. Whoever stakes a part of his money on
-//! x < q, at odds that are fair if as many are late as may be, multiplies it by 1 + λ(q − x): if more are late, he has on average
-//! no more after a run than before, and ever has 1/α times as much with a chance of α at most (Ville 1939; Waudby-Smith, Ramdas
-//! 2024). So that is when the promise counts as kept.
+//! Runs are independent; of each the part x of its counted messages that are late is known. A stake of λ on x < q, at odds that
+//! are fair if as many are late as may be, multiplies the money by 1 + λ(q − x). If more are late, there is on average no more of
+//! it after a run than before, and ever 1/α times as much with a chance of α at most (Ville 1939; Waudby-Smith, Ramdas 2024). So
+//! that is when the promise counts as kept.
 
 use super::course::{Asked, Course};
 use giusto_analysis::Error;
@@ -175,7 +175,7 @@ mod tests {
     fn says_yes(rng: &mut StdRng, late: f64, risk: f64, runs: usize) -> bool {
         let mut bet = Bet::new(0.01);
         (0..runs).any(|_| {
-            // All late messages come together: the worst for whoever takes runs for messages.
+            // All messages of a run are late, or none: they depend on each other as much as they can.
             let whole = rng.random_bool(late);
             bet.take(if whole { 1.0 } else { 0.0 });
             bet.money >= (1.0 / risk).ln()

@@ -170,3 +170,13 @@ pub(crate) fn golden(name: &str, found: &str) {
     }
     assert_eq!(found, std::fs::read_to_string(&path).unwrap(), "{name}: set GIUSTO_REWRITE=1 if the change is meant");
 }
+
+/// Less time for a part of a path, and with it for the whole.
+#[allow(dead_code)]
+pub(crate) fn shorter(path: &mut giusto_model::PathPlan, nth: usize, by: Duration) {
+    let point = &mut path.points[0];
+    let less = |time: Duration| Duration::from_ns(time.ns().saturating_sub(by.ns()));
+    let before = point.parts[nth].within;
+    point.parts[nth].within = less(before);
+    point.at = Duration::from_ns(point.at.ns() - (before.ns() - point.parts[nth].within.ns()));
+}
