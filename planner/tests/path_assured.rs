@@ -127,6 +127,15 @@ fn whatever_is_changed_of_what_was_simulated_is_noticed() {
                 path.points[0].at = time("24ms");
             }),
         ),
+        (
+            // Some times as many as may be, not all.
+            "messages beyond p99 in simulation",
+            on_path(&|path| {
+                let point = &mut path.points[0];
+                point.within = Duration::from_ns(point.at.ns() * 7 / 10);
+                point.at = point.within;
+            }),
+        ),
         ("fewer than", on_path(&|path| path.simulated.as_mut().unwrap().late_ppb = vec![10_000_000])),
         ("fewer than", on_path(&|path| path.points[0].at = time("101ms"))),
         ("runs with messages", on_path(&|path| path.simulated.as_mut().unwrap().runs = 0)),
