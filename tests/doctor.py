@@ -24,6 +24,7 @@ ROOT_USER = os.geteuid() == 0
 USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if ROOT_USER else []
 NO_CAPABILITIES = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]
 NAMESPACE = ["unshare", "-Ur"]
+SOAK = "GIUSTO_SOAK" in os.environ
 
 
 def works(prefix):
@@ -223,7 +224,7 @@ def at_random(rate):
 
 
 class Init(Patient):
-    def adopted(self, service, *more, prefix=(), length="6s"):
+    def adopted(self, service, *more, prefix=(), length="4s"):
         """The site's text and the summary of a service that is loaded meanwhile; the site is checked and planned."""
         with tempfile.TemporaryDirectory() as folder, service as pid:
             os.chmod(folder, 0o777)
@@ -249,7 +250,7 @@ class Init(Patient):
 
     @unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
     def test_a_periodic_one_gets_a_task_of_its_period(self):
-        text, observed, _ = self.adopted(redis(every(0.01)), length="8s")
+        text, observed, _ = self.adopted(redis(every(0.01)), length="6s")
         if observed["shape"] == "periodic":  # not where this machine stalls its client
             period = r"(10ms|9\d+us|10\d00us)"
             self.assertRegex(text, rf"(?m)^    tasks: \[\{{name: observed, wcet: \d+us, period: {period}\}}\]")
@@ -339,12 +340,13 @@ class Kept(Patient):
     def kept(self, service, name):
         with tempfile.TemporaryDirectory() as folder, service as pid:
             site = Path(folder) / "site.yaml"
-            run("init", "--adopt", pid, "--for", "8s", "--out", site)
+            run("init", "--adopt", pid, "--for", "8s" if SOAK else "5s", "--out", site)
             service.stop.set()  # the trial sends its own requests
             service.sender.join()
             # A machine that is disturbed cannot tell, now and then; in the long campaign twice would be odd.
-            for _ in range(2 if "GIUSTO_SOAK" in os.environ else 1):
-                out, err, code = run("run", site, "--trial", "--at-most", "40s", "--out", folder, codes=(0, 6))
+            for _ in range(2 if SOAK else 1):
+                length = "40s" if SOAK else "15s"
+                out, err, code = run("run", site, "--trial", "--at-most", length, "--out", folder, codes=(0, 6))
                 if code == 0:
                     break
             print(f"{name}: {'kept' if code == 0 else 'cannot tell'}: {site.read_text().split('promise: ')[1].splitlines()[0]}")
@@ -357,7 +359,7 @@ class Kept(Patient):
                    str(ROOT / "formats"), "--protocol", "HTTP/1.1"]
         self.kept(Loaded(command, port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", every(0.005)), "http.server")
 
-    @unittest.skipUnless("GIUSTO_SOAK" in os.environ, "the long campaign")
+    @unittest.skipUnless(SOAK, "the long campaign")
     def test_of_redis_and_memcached(self):
         port = free_port()
         memcached = ["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port)]

@@ -2,7 +2,7 @@
 the plan its promise is kept, and what is measured is not above what is proven; without it, it is broken. Needs root and two
 cores.
 
-  tests/path.py [SECONDS]    of messages, each way; 20 by default. GIUSTO_SOAK=1: a trial of paths that share a service, too
+  tests/path.py [SECONDS]    of messages, each way; 8 by default. GIUSTO_SOAK=1: a trial of paths that share a service, too
 """
 import json
 import os
@@ -17,7 +17,7 @@ from patient import Patient
 from running import GIUSTO, ROOT, Running
 
 SITE, FORK, SHARED = [ROOT / "sites" / f"{name}.yaml" for name in ("path", "path-fork", "path-shared")]
-SECONDS = 20
+SECONDS = 8
 CORE = 1
 
 

@@ -21,7 +21,7 @@ import urllib.request
 from formats import valid
 from running import GIUSTO, ROOT, Running
 
-SECONDS = 20
+SECONDS = 10
 RATE = 40
 SERVICES = '''
 import http.server, json, os, secrets, socket, sys, time

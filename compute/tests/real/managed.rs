@@ -2,7 +2,7 @@
 
 use crate::actors::Actor;
 use crate::journal::Journal;
-use crate::parts::{assert_same, core, cpusets, few, Record};
+use crate::parts::{assert_same, core, cpusets, few, soak, Record};
 use crate::snapshot::Snapshot;
 use giusto_compute::manager::{Beats, Handle, Managed, Manager, Order, Report, When};
 use giusto_compute::{sched, Recorder};
@@ -333,7 +333,7 @@ fn tails() {
     pause(500);
     // Of all that it had since, as its books and the kernel's agree: not a window that is chosen to be right.
     let begin = stage.manager.report().unwrap();
-    pause(if few() { 2_000 } else { 5_000 });
+    pause(if soak() { 5_000 } else { 2_000 });
     let end = stage.manager.report().unwrap();
     let had = end.servers[0].supplied_ns - begin.servers[0].supplied_ns;
     let passed = end.for_ns - begin.for_ns;
@@ -358,7 +358,7 @@ fn strays() {
     let (group, _) = group_of(hog.pid());
     // A slow guest tells moves late: half a second without any.
     let calm = |stage: &Stage| (0..20).any(|_| (pause(500), !stage.manager.astray()).1);
-    for _ in 0..5 {
+    for _ in 0..if soak() { 5 } else { 2 } {
         assert!(calm(&stage), "nothing moves, and it is told all the time");
         let start = stage.manager.report().unwrap();
         assert!(start.tells_moves);
@@ -404,7 +404,7 @@ fn renewals() {
         let allocated = unsafe { libc::mallinfo2() };
         (allocated.uordblks + allocated.hblkhd, fs::read_to_string("/proc/self/maps").unwrap().lines().count())
     };
-    let rounds = if env::var_os("GIUSTO_SOAK").is_some() { 100_000 } else { 3_000 };
+    let rounds = if soak() { 100_000 } else { 1_000 };
     let (mut supplied, descriptors, mut half, start) = (0, open(), memory(), monotonic());
     for round in 0..rounds {
         let report = stage.manager.report().unwrap();
@@ -496,7 +496,7 @@ fn deaths() {
     let (hog, pair) = (Actor::new("hog"), Actor::new("pair"));
     let all = [hog.pid(), pair.pid()];
     let before = Snapshot::take(cpusets().root(), &all);
-    let rounds = if env::var_os("GIUSTO_SOAK").is_some() { 100 } else { 6 };
+    let rounds = if soak() { 100 } else { 4 };
     let seed = env::var("GIUSTO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7u64);
     let mut random = seed;
     let mut stopped = 0;

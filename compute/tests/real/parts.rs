@@ -484,6 +484,11 @@ pub(crate) fn few() -> bool {
     env::var_os("GIUSTO_FEW").is_some()
 }
 
+/// Whether the long campaign is asked for.
+pub(crate) fn soak() -> bool {
+    env::var_os("GIUSTO_SOAK").is_some()
+}
+
 /// Processes of this program in a role.
 fn running(role: &str) -> Vec<u32> {
     let program = env::current_exe().unwrap();
@@ -529,7 +534,7 @@ pub(crate) fn die_at_every_step(stage: &mut Stage) {
 
 fn any_instant() {
     let seed = env::var("GIUSTO_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_260_u64);
-    let times = if env::var_os("GIUSTO_SOAK").is_some() { 50 } else { 10 };
+    let times = if soak() { 50 } else { 6 };
     println!("  seed {seed}, {times} deaths");
     let mut state = seed;
     let mut below = |limit: u64| {

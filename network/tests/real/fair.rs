@@ -64,7 +64,7 @@ fn pair(stage: &Stage, (from, to): (usize, usize), own: bool) -> (u32, u32, u32,
     let begin = Instant::now();
     std::thread::scope(|scope| {
         let flood = scope.spawn(|| flood(&sender, &address(7001), !own, &done));
-        while begin.elapsed() < Duration::from_millis(2500) {
+        while begin.elapsed() < Duration::from_millis(1500) {
             std::thread::sleep(Duration::from_millis(10));
             if own {
                 let _ = other.send_to(&[9], address(7002));
@@ -159,7 +159,7 @@ fn directions() {
     });
 }
 
-/// MB/s of a stream from guest 0 to guest 1 in two seconds.
+/// MB/s of a stream from guest 0 to guest 1 in a second.
 fn stream(stage: &Stage) -> f64 {
     let listener = stage.inside(&stage.guest(1), || TcpListener::bind("10.77.0.11:7003").unwrap());
     let mut out = stage.inside(&stage.guest(0), || TcpStream::connect("10.77.0.11:7003").unwrap());
@@ -170,12 +170,12 @@ fn stream(stage: &Stage) -> f64 {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let block = vec![0; 1 << 16];
-            while begin.elapsed() < Duration::from_secs(2) {
+            while begin.elapsed() < Duration::from_secs(1) {
                 let _ = out.write(&block);
             }
         });
         let (mut block, mut read) = (vec![0; 1 << 16], 0);
-        while begin.elapsed() < Duration::from_secs(2) {
+        while begin.elapsed() < Duration::from_secs(1) {
             read += taken.read(&mut block).unwrap_or(0);
         }
         read as f64 / begin.elapsed().as_secs_f64() / 1e6

@@ -70,11 +70,17 @@ fn until_known(sender: &UdpSocket, receiver: &UdpSocket) {
 
 fn without() {
     let mut tried = 0;
-    for (kind, host, guest) in KINDS {
+    // A guest's sample: those that a host's own kernel may lack.
+    let few = std::env::var_os("GIUSTO_FEW").is_some();
+    for (kind, host, guest) in KINDS.iter().filter(|(kind, ..)| !few || ["bond", "ipvlan", "vlan"].contains(kind)) {
         let stage = Stage::new(1);
         let lower = if host[0].contains(" link v0 ") { "link v0" } else { "" };
         stage.ip("link set v0 nomaster");
-        let kind_as = if *kind == "vxlan" { "vxlan id 9 dstport 4790" } else { kind };
+        let kind_as = match *kind {
+            "vxlan" => "vxlan id 9 dstport 4790",
+            "vlan" => "vlan id 9",
+            other => other,
+        };
         if !exists(&stage, kind_as, lower) {
             continue;
         }
