@@ -25,7 +25,7 @@ HOME = TREE / "freezer" / "deaths-test"  # where an adopted service lives
 MEMORY = TREE / "memory" / "deaths-test"
 CORE1 = Path("/sys/devices/system/cpu/cpu1/online")
 SEED = int(os.environ.get("GIUSTO_SEED") or random.randrange(10**6))
-DEATHS = 200 if os.environ.get("GIUSTO_SOAK") else 6
+DEATHS = 200 if os.environ.get("GIUSTO_SOAK") else 4
 LIBC = ctypes.CDLL(None, use_errno=True)
 GET_ATTR, PDEATHSIG = 315, 1
 SPIN = ["sh", "-c", "while :; do :; done"]

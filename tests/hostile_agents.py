@@ -364,7 +364,7 @@ class Dead(Patient):
         if not shutil.which("strace"):
             self.skipTest("strace is missing: apt-get install strace")
         draw = random.Random(SEED)
-        for turn in range(400 if SOAK else 24):
+        for turn in range(400 if SOAK else 12):
             contained, step = turn % 2 == 1, draw.randrange(1, 220)
 
             def kill(host):
@@ -382,7 +382,7 @@ class Dead(Patient):
 
     def test_an_agent_that_is_killed_at_any_instant_also_with_its_guard_finds_its_tasks(self):
         draw = random.Random(SEED + 1)
-        for turn in range(200 if SOAK else 8):
+        for turn in range(200 if SOAK else 5):
             contained = turn % 2 == 1
 
             def kill(host):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from running import GIUSTO, ROOT, Running
 
-SITES, SECONDS = [ROOT / "sites" / name for name in ("ros2.yaml", "aligned.yaml")], 15
+SITES, SECONDS = [ROOT / "sites" / name for name in ("ros2.yaml", "aligned.yaml")], 8
 LATE = re.compile(r"^late (\S+) at ([\d.]+): (\S+) (\S+), due in (.*)$", re.M)
 DONE = re.compile(r"^(\S+): (\d+) jobs, (\d+) late, longest response (.*), due in (.*)$", re.M)
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -314,7 +314,7 @@ class Deaths(Patient):
     def test_an_agent_that_is_killed_in_a_change_leaves_one_of_two_outcomes(self):
         draw, outcomes = random.Random(SEED), {}
         with House("timeout: 2s, spacing: 50ms, requests: queue") as house:
-            for turn in range(200 if SOAK else 15):
+            for turn in range(200 if SOAK else 9):
                 to, killed = "emergency" if turn % 2 == 0 else "normal", house.agent(draw.choice("ab"))
                 timer = threading.Timer(draw.uniform(0.0, 0.02), lambda: os.kill(killed, signal.SIGKILL))
                 timer.start()
@@ -330,7 +330,7 @@ class Deaths(Patient):
     def test_a_daemon_that_is_killed_in_a_change_leaves_one_of_two_outcomes(self):
         draw, found = random.Random(SEED), {}
         with House(adopt=True) as house:
-            for turn in range(60 if SOAK else 6):
+            for turn in range(60 if SOAK else 4):
                 now = until(house.whole, what=f"one mode before turn {turn}, seed {SEED}")["mode"]
                 asked = threading.Thread(target=lambda: house.change("emergency" if now == "normal" else "normal"))
                 asked.start()
