@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: setup build run path check test bench soak status lint pages install uninstall deb wheels docs clean
+.PHONY: setup build kernel run path check test bench soak status lint pages install uninstall deb wheels docs clean
 .DEFAULT_GOAL := run
 
 setup:
@@ -10,6 +10,10 @@ setup:
 
 build:
 	@$(CARGO) build --release --locked
+
+# What `giusto run --backend kernel` needs beside it (docs/kernel.md).
+kernel:
+	@compute/kernel/build.sh
 
 # Measures what requests cost here, plans, enforces, judges. What it could not do (exit codes 1, 3, 5, 6 of giusto: docs/status.md) was
 # printed with what to do, and is no failure of make. Without Redis a synthetic service stands in.

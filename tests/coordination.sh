@@ -43,19 +43,20 @@ if ! cmp -s harness/requirements.txt $venv/installed; then
 	cp harness/requirements.txt $venv/installed
 fi
 python=$venv/bin/python3
-$python harness/test_history.py
-$python harness/test_machine.py
-$python harness/test_campaign.py
-$python harness/test_start.py
-$python harness/test_rejoin.py
-$python -W ignore harness/test_silent.py
-$python harness/test_kubernetes.py
-echo "etcd, unchanged"
-[ -x "${GIUSTO:-../target/release/giusto}" ] || (cd .. && cargo build --release --locked -p giusto-cli)
-$python harness/test_etcd.py
-echo "Kafka 3.9, unchanged"
-$python harness/test_kafka.py
-echo "what real servers say about epochs is what the model can do"
+harness() {
+	$python harness/test_history.py
+	$python harness/test_machine.py
+	$python harness/test_campaign.py
+	$python harness/test_start.py
+	$python harness/test_rejoin.py
+	$python -W ignore harness/test_silent.py
+	$python harness/test_kubernetes.py
+	echo "etcd, unchanged"
+	[ -x "${GIUSTO:-../target/release/giusto}" ] || (cd .. && cargo build --release --locked -p giusto-cli)
+	$python harness/test_etcd.py
+	echo "Kafka 3.9, unchanged"
+	$python harness/test_kafka.py
+}
 trace() {
 	$python harness/traces.py --out "$traces" "$@"
 	for file in "$traces"/*.trace; do
@@ -63,13 +64,6 @@ trace() {
 		java -cp model/target/classes giusto.coordination.model.Traces "${mode%%-*}" "$file"
 	done
 }
-if [ -n "${GIUSTO_SOAK:-}" ]; then
-	for seed in 11 12 13 14; do trace --kills 12 --seed $seed; done
-	trace --kills 6 --seed 15 --slow
-else
-	trace --kills 3 --arms giusto
-fi
-$python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
 # Of every other ZooKeeper that Settings knows and every other Java that it is for, real servers too; in the soak of each pair.
 declare -A runtimes=([11]=11.0.13.1 [21]=21.0.8.2)
 runtime() {
@@ -89,24 +83,47 @@ with() { # ZooKeeper, Java
 		$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
 }
 newest=$(sed -n 's/.*<zookeeper.version>\(.*\)<.*/\1/p' pom.xml)
-for version in 3.9.4 3.9.5; do
-	maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
-	with $version 17
-done
-for java in 11 21; do
-	with "$newest" $java
-	[ -z "${GIUSTO_SOAK:-}" ] || for version in 3.9.4 3.9.5; do with $version $java; done
-done
-if [ -n "${GIUSTO_SOAK:-}" ]; then
-	$python harness/faults.py --runs 100 --seed 1
-	$python harness/faults.py --runs 20 --seed 2 --arm overlap
-	$python harness/faults.py --runs 20 --seed 3 --arm mixed
-	$python harness/faults.py --runs 20 --seed 4 --servers 5
-	$python harness/faults.py --rolling
-else
-	# The first of the hundred above.
-	$python harness/faults.py --runs 4 --seed 1
-fi
+servers() {
+	echo "what real servers say about epochs is what the model can do"
+	if [ -n "${GIUSTO_SOAK:-}" ]; then
+		for seed in 11 12 13 14; do trace --kills 12 --seed $seed; done
+		trace --kills 6 --seed 15 --slow
+	else
+		trace --kills 3 --arms giusto
+	fi
+	$python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
+	for version in 3.9.4 3.9.5; do
+		maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
+	done
+	if [ -n "${GIUSTO_SOAK:-}" ]; then
+		for java in 11 17 21; do for version in 3.9.4 3.9.5 "$newest"; do with "$version" $java; done; done
+	else
+		# Each of them once; the newest with 17 is what all else runs on.
+		with 3.9.4 11
+		with 3.9.5 21
+	fi
+	if [ -n "${GIUSTO_SOAK:-}" ]; then
+		$python harness/faults.py --runs 100 --seed 1
+		$python harness/faults.py --runs 20 --seed 2 --arm overlap
+		$python harness/faults.py --runs 20 --seed 3 --arm mixed
+		$python harness/faults.py --runs 20 --seed 4 --servers 5
+		$python harness/faults.py --rolling
+	else
+		# The first of the hundred above.
+		$python harness/faults.py --runs 4 --seed 1
+	fi
+}
+# At the same time: much of both is waiting. What the first one prints comes after the other.
+printed=$(mktemp)
+trap 'rm -rf "$log" "$traces" "$printed"' EXIT
+(harness) >"$printed" 2>&1 &
+harness=$!
+failed=0
+(servers) &
+wait $! || failed=1
+wait $harness || failed=1
+cat "$printed"
+[ $failed = 0 ]
 echo "ZooKeeper's own tests on our server; strangers at its ports"
 if [ -n "${GIUSTO_SOAK:-}" ]; then
 	$python upstream/run.py

@@ -62,7 +62,7 @@ class Doctor(Patient):
         found = doctor()
         for check in found["checks"]:
             self.assertEqual(check["remedy"] is None, check["state"] == "ok", check)
-        for backend in ("manager", "deadline", "quota", "rt-group"):
+        for backend in ("manager", "deadline", "quota", "rt-group", "kernel"):
             self.assertTrue(states(found, f"backend {backend}"), backend)
 
     def test_an_unprivileged_user_is_told_to_be_root(self):

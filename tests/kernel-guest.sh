@@ -2,7 +2,7 @@
 # The policy core as the scheduler of a kernel with sched_ext (compute/bpf/servers.bpf.c), in QEMU guests: what it decides is made
 # again natively, budgets are kept by work done, and what such schedulers stumble over.
 #
-#   tests/kernel-guest.sh              all scenes of compute/tests/kernel, on 1 and on 2 processors
+#   tests/kernel-guest.sh              all scenes of compute/tests/kernel, on 1 and on 2 processors, and tests/backend-kernel.sh
 #   tests/kernel-guest.sh N SCENE...   these, on N processors
 #
 # Time in the guests is counted in instructions, 1 ns each (-icount), so that another load of this machine changes nothing;
@@ -21,8 +21,8 @@ trap '[ ${#guests[@]} = 0 ] || kill "${guests[@]}" 2>/dev/null; rm -rf "$work"' 
 "$clang" -O2 -g -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -target bpf -D__TARGET_ARCH_x86 \
 	-I"/usr/include/$(gcc -print-multiarch)" -Ipolicy -c compute/bpf/servers.bpf.c -o "$work/servers.bpf.o"
 # Of a static program's libraries the linker warns that some names are looked up at run time; they are not.
-gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -static -Ipolicy -Icompute/bpf -I$store/usr/include -o "$work/servers" \
-	compute/tests/kernel/*.c $store/usr/lib/x86_64-linux-gnu/libbpf.a -lelf -lz -lm 2>"$work/warnings" ||
+gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -static -Ipolicy -Icompute/bpf -Icompute/kernel -I$store/usr/include -o "$work/servers" \
+	compute/tests/kernel/*.c compute/kernel/loader.c $store/usr/lib/x86_64-linux-gnu/libbpf.a -lelf -lz -lm 2>"$work/warnings" ||
 	{ cat "$work/warnings" >&2; exit 1; }
 
 # guest CPUS SCENE...: plays scenes; the exit code is theirs.
@@ -63,6 +63,8 @@ else
 	guest 1 shares deadline criticality alone twins calls &
 	guests+=($!)
 	guest 2 fair_first comings starved many hotplug killed &
+	guests+=($!)
+	tests/backend-kernel.sh >"$work/root.run.log" 2>&1 &
 	guests+=($!)
 	for one in "${guests[@]}"; do wait "$one" || failed=$?; done
 	guests=()

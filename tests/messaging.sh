@@ -23,7 +23,7 @@ if ! cmp -s clients/requirements.txt $venv/pins; then
 	cp clients/requirements.txt $venv/pins
 fi
 go vet ./...
-how=(-short)
+how=(-short -p 4) # most of what they do is waiting
 if [ "${1-}" = soak ]; then
 	how=(-timeout 60m) # of a package: 100,000 random runs, 500 moves
 	ulimit -n 20000

@@ -202,7 +202,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackendArg {
-    /// Insist on a backend (deadline, manager, rt-group) for all services with a reservation, instead of letting giusto
+    /// Insist on a backend (deadline, manager, rt-group, kernel) for all services with a reservation, instead of letting giusto
     /// choose
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<Backend>,

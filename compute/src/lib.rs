@@ -3,7 +3,8 @@
 //! Called by `daemon`. Flows in: processes, servers from the plan, and a [`Recorder`] that keeps what is to be undone.
 //! Flows out: reservations in force, and undo records *before* each change; [`undo()`] takes them and puts everything
 //! back. Backends are files behind one trait, [`Backend`]: `deadline` (SCHED_DEADLINE, pinned in an exclusive cpuset),
-//! `manager` (servers of any kind, from user space), `rt-group` (real-time groups of cgroup v1) and `quota` (a cap). It
+//! `manager` (servers of any kind, from user space), `rt-group` (real-time groups of cgroup v1), `quota` (a cap)
+//! and `kernel` (servers of any kind, by a scheduler in the kernel). It
 //! decides no parameter, starts no service and owns no journal file.
 
 mod admission;
@@ -19,6 +20,7 @@ mod files;
 #[cfg(test)]
 mod imitation;
 mod isolation;
+mod kernel;
 mod left;
 mod machine;
 pub mod manager;

@@ -57,7 +57,9 @@ pub fn missing(plan: &Plan, machine: &Machine) -> Vec<Lack> {
     }
     let quota = plan.leftovers.iter().filter(|leftover| leftover.at_most.is_some()).map(|_| Backend::CAP);
     let used: Vec<Backend> = plan.services.iter().map(|service| service.backend).chain(quota).collect();
-    let placed = |backend: &Backend| used.is_empty() && backend.abilities().isolates;
+    // What stock kernels can isolate with.
+    let stock = |backend: &Backend| backend.abilities().isolates && backend.abilities().beyond_stock.is_none();
+    let placed = |backend: &Backend| used.is_empty() && stock(backend);
     let needed = Backend::ALL.into_iter().filter(|backend| used.contains(backend) || placed(backend));
     let mut missing: Vec<Lack> = Vec::new();
     for lack in needed.flat_map(|backend| machine.lacks(backend)) {

@@ -20,6 +20,8 @@ pub enum Backend {
     RtGroup,
     /// The fair scheduler's quota: a cap, never a guarantee.
     Quota,
+    /// The policy core as a scheduler in the kernel (sched_ext): any kind, budgets kept to microseconds.
+    Kernel,
 }
 
 /// What a backend can do.
@@ -87,7 +89,8 @@ pub enum Periods {
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 4] = [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota];
+    pub const ALL: [Backend; 5] =
+        [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota, Backend::Kernel];
     /// Servers that [`Backend::Manager`] keeps on one core at most.
     pub const MANAGED: usize = 64;
     /// What caps services that get leftovers.
@@ -100,6 +103,7 @@ impl Backend {
             Backend::Manager => &MANAGER,
             Backend::RtGroup => &RT_GROUP,
             Backend::Quota => &QUOTA,
+            Backend::Kernel => &KERNEL,
         }
     }
 }
@@ -202,6 +206,34 @@ const QUOTA: Abilities = Abilities {
     why: ["a cap, never a guarantee", "a cap, never a guarantee"],
 };
 
+const KERNEL: Abilities = Abilities {
+    name: "kernel",
+    purpose: "usable, where --backend asks for it: reservations of all kinds, enforced in the kernel",
+    kinds: ServerKind::WITH_BUDGET,
+    soft_caps: false,
+    criticality: false,
+    boosts: false,
+    at_the_tick: false,
+    alone: false,
+    at_wake_up: true,
+    single_threads: false,
+    own_thread: false,
+    isolates: true,
+    servers: 256,
+    beyond_stock: Some("sched_ext is missing: use a kernel with CONFIG_SCHED_CLASS_EXT (docs/kernel.md)"),
+    order: [None, None],
+    periods: Periods::From {
+        shortest: Duration::from_ms(1),
+        chosen: Duration::from_ms(10),
+        why: "where it was measured, in a guest",
+    },
+    least: (Duration::from_us(100), "several times what a switch costs"),
+    why: [
+        "the policy core in the kernel; alone on its core, hence the highest priority, as Theorem 1 asks",
+        "the policy core in the kernel; EDF among the servers of its core",
+    ],
+};
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.abilities().name)
@@ -227,7 +259,7 @@ mod tests {
         for backend in Backend::ALL {
             assert_eq!(backend.to_string().parse(), Ok(backend));
         }
-        assert!("cfs".parse::<Backend>().unwrap_err().contains("deadline, manager, rt-group, quota"));
+        assert!("cfs".parse::<Backend>().unwrap_err().contains("deadline, manager, rt-group, quota, kernel"));
     }
 
     #[test]

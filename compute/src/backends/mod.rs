@@ -1,6 +1,7 @@
 //! All backends, a file each.
 
 mod deadline;
+mod kernel;
 mod lacks;
 mod manager;
 mod quota;
@@ -14,6 +15,7 @@ use giusto_model::Backend as Name;
 pub fn backend(name: Name) -> Box<dyn Backend> {
     match name {
         Name::Deadline => Box::<deadline::Deadline>::default(),
+        Name::Kernel => Box::<kernel::Kernel>::default(),
         Name::Manager => Box::<manager::Managers>::default(),
         Name::RtGroup => Box::<rt_group::RtGroups>::default(),
         Name::Quota => Box::new(quota::Quotas),
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn backends_of_whole_processes_refuse_single_virtual_cpus_and_name_the_one_that_takes_them() {
         let mut record = Vec::<Undo>::new();
-        for name in [Name::Deadline, Name::RtGroup] {
+        for name in [Name::Deadline, Name::RtGroup, Name::Kernel] {
             let guest = ServicePlan { vcpu: Some(1), ..server(name) };
             let told = backend(name).keep(&guest, &[std::process::id()], &mut record).unwrap_err().to_string();
             assert!(told.contains(&format!("backend '{name}' cannot")) && told.contains("--backend manager"), "{told}");

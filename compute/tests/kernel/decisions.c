@@ -59,12 +59,12 @@ static void overruns(const struct scheduler *s)
 void shares(void)
 {
 	static const double part[SERVERS] = {30, 10, 20, 40};
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = SERVERS};
+	struct wanted wanted = {.order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = SERVERS};
 	struct worker worker[SERVERS];
 	struct scheduler s;
 	double percent[SERVERS];
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	for (gi_u32 i = 0; i < SERVERS; i++) {
 		gi_u32 kind = i < SERVERS - 1 ? GI_CONSTANT_BANDWIDTH : GI_UNLIMITED;
 
@@ -125,14 +125,15 @@ static void mixed(gi_u64 steps, bool exceeds)
 	static const struct gi_call of_low = {
 	    .op = GI_OP_ADD_MIXED, .budget = 4 * MS, .period = PERIOD * MS, .virtual_deadline = PERIOD * MS};
 	enum { PERIODS = 100 };
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = SERVERS, .recording = true};
+	struct wanted wanted = {
+	    .order = GI_MIXED_CRITICALITY, .cpu = {last_cpu()}, .count = 1, .servers = SERVERS, .recording = true};
 	double percent[3], did;
 	struct worker worker[3];
 	struct scheduler s;
 	gi_s64 server[3];
 	gi_u64 before;
 
-	load(&s, &wanted, GI_MIXED_CRITICALITY);
+	load(&s, &wanted);
 	server[0] = order(&s, 0, of_high);
 	server[1] = order(&s, 0, of_low);
 	server[2] = add(&s, 0, GI_UNLIMITED, 0, 0, 0);
@@ -224,7 +225,8 @@ static void calls_in(gi_u32 pool_order, unsigned long wanted_calls, unsigned lon
 	struct scheduler s;
 	gi_u64 seed = 2026 + pool_order, orders = 0;
 
-	load(&s, &wanted, pool_order);
+	wanted.order = pool_order;
+	load(&s, &wanted);
 	for (gi_u32 i = 0; i < WORKERS; i++) {
 		struct gi_call call = any_call(&seed, pool_order, MOST);
 

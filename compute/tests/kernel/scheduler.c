@@ -2,19 +2,15 @@
 #define _GNU_SOURCE
 #include "scheduler.h"
 
-#include <bpf/btf.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { CLASS_EXT = 7, PAGE = 4096, A_THREAD = 0200 /* PIDFD_THREAD */ };
+enum { CLASS_EXT = 7 };
 
 void fail(const char *format, ...)
 {
@@ -39,37 +35,6 @@ gi_u64 random_below(gi_u64 *seed, gi_u64 limit)
 	*seed ^= *seed >> 7;
 	*seed ^= *seed << 17;
 	return *seed % limit;
-}
-
-gi_u64 now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (gi_u64)t.tv_sec * 1000 * MS + (gi_u64)t.tv_nsec;
-}
-
-void sleep_until(gi_u64 at)
-{
-	struct timespec t = {.tv_sec = at / (1000 * MS), .tv_nsec = at % (1000 * MS)};
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
-		;
-}
-
-const char *state(void)
-{
-	static char text[64];
-	FILE *file = fopen("/sys/kernel/sched_ext/state", "r");
-
-	strcpy(text, "no sched_ext");
-	if (file) {
-		if (!fgets(text, sizeof(text), file))
-			strcpy(text, "unreadable");
-		fclose(file);
-	}
-	text[strcspn(text, "\n")] = 0;
-	return text;
 }
 
 void wait_for_state(const char *wanted)
@@ -99,115 +64,56 @@ void all_gone(void)
 		fail("%d BPF programs are left", programs() - programs_at_first);
 }
 
-static struct bpf_map *map(struct scheduler *s, const char *name, unsigned entries)
-{
-	struct bpf_map *found = bpf_object__find_map_by_name(s->object, name);
+static int recorded(void *context, void *data, size_t size);
 
-	if (!found || (entries && bpf_map__set_max_entries(found, entries)))
-		fail("map %s: %s", name, strerror(errno));
-	return found;
+/* The object file, which the program of the product has within it. */
+static char *read_object(size_t *bytes)
+{
+	FILE *file = fopen(object, "r");
+	char *all;
+
+	if (!file || fseek(file, 0, SEEK_END) || (long)(*bytes = (size_t)ftell(file)) < 0)
+		fail("%s: %s", object, strerror(errno));
+	rewind(file);
+	all = malloc(*bytes);
+	if (!all || fread(all, 1, *bytes, file) != *bytes)
+		fail("%s cannot be read", object);
+	fclose(file);
+	return all;
 }
 
-/* Maps an array map; `bytes`: from one value to the next. */
-static void *mapped(struct bpf_map *from, size_t *bytes, int writable)
+static void *mapped(struct scheduler *s, const char *name, size_t *bytes)
 {
-	size_t all;
-	void *at;
+	struct bpf_map *map = servers_map(&s->loader, name, 0);
+	void *at = map ? servers_mapped(&s->loader, map, bytes, false) : NULL;
 
-	*bytes = (bpf_map__value_size(from) + 7) / 8 * 8;
-	all = (*bytes * bpf_map__max_entries(from) + PAGE - 1) / PAGE * PAGE;
-	at = mmap(NULL, all, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, bpf_map__fd(from), 0);
-	if (at == MAP_FAILED)
-		fail("map %s cannot be mapped: %s", bpf_map__name(from), strerror(errno));
+	if (!at)
+		fail("%s", s->loader.why);
 	return at;
 }
 
-static int recorded(void *context, void *data, size_t size);
-
-/* Sets a number of the scheduler's description, which libbpf has as the object's own type has it. */
-static void describe(struct scheduler *s, struct bpf_map *ops, const char *name, gi_u32 value)
+void load(struct scheduler *s, const struct wanted *wanted)
 {
-	const struct btf *types = bpf_object__btf(s->object);
-	int id = btf__find_by_name_kind(types, "sched_ext_ops", BTF_KIND_STRUCT);
-	const struct btf_type *type = id > 0 ? btf__type_by_id(types, (gi_u32)id) : NULL;
-	size_t size;
-	char *at = bpf_map__initial_value(ops, &size);
-
-	for (int i = 0; type && at && i < btf_vlen(type); i++) {
-		const struct btf_member *member = btf_members(type) + i;
-
-		if (strcmp(btf__name_by_offset(types, member->name_off), name))
-			continue;
-		memcpy(at + member->offset / 8, &value, sizeof(value));
-		return;
-	}
-	fail("the scheduler's description has no %s", name);
-}
-
-/* Its pools are on these processors, in order. */
-static void place(struct scheduler *s, const struct wanted *wanted)
-{
-	for (int i = 0; i < wanted->count; i++) {
-		gi_u32 cpu = (gi_u32)wanted->cpu[i];
-		struct processor one = {.pool = 1 + (gi_u32)i, .armed = GI_NEVER};
-
-		s->cpu[i] = wanted->cpu[i];
-		if (bpf_map_update_elem(s->processors, &cpu, &one, 0))
-			fail("processor %u: %s", cpu, strerror(errno));
-	}
-}
-
-void load(struct scheduler *s, const struct wanted *wanted, gi_u32 pool_order)
-{
-	unsigned count = (unsigned)wanted->count;
-	struct settings *settings;
-	struct bpf_map *ops;
-	size_t size;
 	gi_u64 from = now_ns();
+	size_t bytes;
+	char *read = read_object(&bytes);
 
 	memset(s, 0, sizeof(*s));
 	s->count = wanted->count;
-	s->object = bpf_object__open_file(object, NULL);
-	if (!s->object)
-		fail("%s cannot be opened: %s", object, strerror(errno));
-	settings = bpf_map__initial_value(map(s, ".rodata.settings", 0), &size);
-	if (!settings || size < sizeof(*settings))
-		fail("%s has no settings", object);
-	*settings = (struct settings){.cpus = (gi_u32)sysconf(_SC_NPROCESSORS_CONF),
-				      .pools = count,
-				      .servers = wanted->servers,
-				      .recording = wanted->recording};
-	map(s, "pools", count);
-	map(s, "news", count);
-	map(s, "orders", count);
-	map(s, "crowds", count * GI_CAPACITY);
-	ops = map(s, "giusto_servers", 0);
-	describe(s, ops, "timeout_ms", wanted->timeout_ms);
-	if (bpf_object__load(s->object))
-		fail("%s is refused: %s", object, strerror(errno));
-	s->pools = mapped(map(s, "pools", 0), &s->pool_bytes, 0);
-	s->orders = mapped(map(s, "orders", 0), &s->orders_bytes, 1);
-	s->statistics = mapped(map(s, "statistics", 0), &s->statistics_bytes, 0);
-	s->members = bpf_map__fd(map(s, "memberships", 0));
-	s->processors = bpf_map__fd(map(s, "processors", 0));
-	s->crowds = bpf_map__fd(map(s, "crowds", 0));
-	s->wake = bpf_program__fd(bpf_object__find_program_by_name(s->object, "wake"));
-	s->ring = ring_buffer__new(bpf_map__fd(map(s, "records", 0)), recorded, s, NULL);
-	s->native = calloc(count, sizeof(*s->native));
-	place(s, wanted);
-	s->link = bpf_map__attach_struct_ops(ops);
-	if (!s->link)
-		fail("the scheduler is not taken: %s", strerror(errno));
-	if (strcmp(state(), "enabled"))
-		fail("the scheduler is loaded, and sched_ext is %s", state());
-	for (int i = 0; i < wanted->count; i++)
-		order(s, i, (struct gi_call){.op = GI_OP_INIT, .index = pool_order, .flag = 1});
+	s->native = calloc((size_t)s->count, sizeof(*s->native));
+	if (servers_load(&s->loader, read, bytes, wanted))
+		fail("%s", s->loader.why);
+	free(read);
+	s->pools = mapped(s, "pools", &s->pool_bytes);
+	s->statistics = mapped(s, "statistics", &s->statistics_bytes);
+	s->crowds = bpf_map__fd(servers_map(&s->loader, "crowds", 0));
+	s->ring = ring_buffer__new(bpf_map__fd(servers_map(&s->loader, "records", 0)), recorded, s, NULL);
 	printf("loaded in %llu ms\n", (unsigned long long)(now_ns() - from) / MS);
 }
 
 struct statistics *statistics(const struct scheduler *s, int i)
 {
-	return (struct statistics *)((char *)s->statistics + (size_t)s->cpu[i] * s->statistics_bytes);
+	return (struct statistics *)((char *)s->statistics + (size_t)s->loader.cpu[i] * s->statistics_bytes);
 }
 
 unsigned awake(const struct scheduler *s, int i, gi_u32 server)
@@ -223,8 +129,7 @@ unsigned awake(const struct scheduler *s, int i, gi_u32 server)
 void unload(struct scheduler *s)
 {
 	ring_buffer__free(s->ring);
-	bpf_link__destroy(s->link);
-	bpf_object__close(s->object);
+	servers_unload(&s->loader);
 	free(s->native);
 }
 
@@ -235,23 +140,11 @@ static struct gi_pool *pool(const struct scheduler *s, int i)
 
 gi_s64 order(struct scheduler *s, int i, struct gi_call call)
 {
-	struct orders *o = (struct orders *)((char *)s->orders + (size_t)i * s->orders_bytes);
-	volatile gi_u64 *done = &o->done;
-	struct order *next = &o->order[o->given % SERVERS_ORDERS];
-	struct wake wake = {s->cpu[i]};
-	LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = &wake, .ctx_size_in = sizeof(wake));
-	gi_u64 until = now_ns() + 20000ull * MS;
+	gi_s64 value;
 
-	next->call = call;
-	__sync_fetch_and_add(&o->given, 1);
-	if (bpf_prog_test_run_opts(s->wake, &options) || options.retval)
-		fail("processor %d is not woken: %s, %d", wake.cpu, strerror(errno), (int)options.retval);
-	while (*done < o->given) {
-		if (now_ns() > until)
-			fail("no order is done on processor %d; sched_ext is %s", wake.cpu, state());
-		sleep_until(now_ns() + MS / 5);
-	}
-	return next->value;
+	if (servers_order(&s->loader, i, call, &value))
+		fail("%s", s->loader.why);
+	return value;
 }
 
 gi_s64 add(struct scheduler *s, int i, gi_u32 kind, gi_u64 budget, gi_u64 period, gi_u32 priority)
@@ -267,18 +160,15 @@ gi_s64 add(struct scheduler *s, int i, gi_u32 kind, gi_u64 budget, gi_u64 period
 
 void join(struct scheduler *s, pid_t pid, int i, gi_u32 server)
 {
-	struct membership of = {.pool = (gi_u32)i, .server = server};
 	struct sched_param none = {0};
 	cpu_set_t cpus;
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	CPU_ZERO(&cpus);
-	CPU_SET(s->cpu[i], &cpus);
-	if (fd < 0 || sched_setaffinity(pid, sizeof(cpus), &cpus))
+	CPU_SET(s->loader.cpu[i], &cpus);
+	if (sched_setaffinity(pid, sizeof(cpus), &cpus))
 		fail("process %d: %s", pid, strerror(errno));
-	if (bpf_map_update_elem(s->members, &fd, &of, 0))
-		fail("process %d is not noted: %s", pid, strerror(errno));
-	close(fd);
+	if (servers_note(&s->loader, pid, i, server))
+		fail("%s", s->loader.why);
 	if (sched_setscheduler(pid, CLASS_EXT, &none))
 		fail("process %d is not taken: %s", pid, strerror(errno));
 }
@@ -366,7 +256,7 @@ void print_late(const struct scheduler *s, int i)
 
 	printf("processor %d: %llu decisions, %llu calls, %llu timers late p50 %llu p99.9 %llu max %llu us, "
 	       "%llu overruns p50 %llu p99.9 %llu max %llu us, %llu strays\n",
-	       s->cpu[i], (unsigned long long)seen->decisions, (unsigned long long)seen->calls,
+	       s->loader.cpu[i], (unsigned long long)seen->decisions, (unsigned long long)seen->calls,
 	       (unsigned long long)seen->timers, (unsigned long long)percentile(seen->late, 0.5),
 	       (unsigned long long)percentile(seen->late, 0.999), (unsigned long long)percentile(seen->late, 1),
 	       (unsigned long long)sum(seen->over), (unsigned long long)percentile(seen->over, 0.5),

@@ -3,26 +3,18 @@
 #ifndef GIUSTO_TEST_SCHEDULER_H
 #define GIUSTO_TEST_SCHEDULER_H
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <stdbool.h>
-#include <sys/types.h>
+#include "loader.h"
 
-#include "servers.h"
-
-enum { MS = 1000000, EXIT_CANNOT = 77, POOLS = 8 };
+enum { MS = 1000000, EXIT_CANNOT = 77 };
 
 struct scheduler {
-	struct bpf_object *object;
-	struct bpf_link *link;
+	struct loader loader;
 	struct gi_pool *pools; /* the kernel's, mapped to be read */
-	struct orders *orders;
 	struct statistics *statistics;
-	size_t pool_bytes, orders_bytes, statistics_bytes; /* from one to the next */
+	size_t pool_bytes, statistics_bytes; /* from one to the next */
 	struct ring_buffer *ring;
-	int members, processors, crowds, wake;
-	int count; /* of pools */
-	int cpu[POOLS];
+	int crowds;
+	int count;		/* of pools */
 	struct gi_pool *native; /* the pools again, as the calls recorded make them */
 	unsigned long replayed, differ, in_hi;
 	unsigned long by_call[16];
@@ -31,23 +23,11 @@ struct scheduler {
 /* Ends the test with a message. */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-gi_u64 now_ns(void);
-void sleep_until(gi_u64 at);
-/* What the kernel says of sched_ext: "enabled", "disabled", ... */
-const char *state(void);
 void wait_for_state(const char *wanted);
 
-/* What to load. */
-struct wanted {
-	int cpu[POOLS]; /* a pool on each of these processors */
-	int count;
-	unsigned servers; /* that a pool may have */
-	bool recording;
-	unsigned timeout_ms; /* the kernel's watchdog over threads that wait; 0: its own (30 s) */
-};
 extern const char *object; /* of BPF */
-/* Loads and attaches it, the pools empty in this order. */
-void load(struct scheduler *s, const struct wanted *wanted, gi_u32 pool_order);
+/* Loads and attaches it. */
+void load(struct scheduler *s, const struct wanted *wanted);
 struct statistics *statistics(const struct scheduler *s, int pool);
 /* Threads of a server that run or wait, as the kernel's side counts them. */
 unsigned awake(const struct scheduler *s, int pool, gi_u32 server);

@@ -56,13 +56,13 @@ static gi_u64 whole(struct scheduler *s)
 /* A thread without budget waits, though no other thread wants the core: what it was running on must not go on. */
 void alone(void)
 {
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = 2};
+	struct wanted wanted = {.order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = 2};
 	struct scheduler s;
 	struct worker w;
 	double percent;
 	gi_u64 all;
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	all = whole(&s);
 	start(&w, SPIN, 1);
 	join(&s, w.pid, 0, (gi_u32)add(&s, 0, GI_DEFERRABLE, 2 * MS, 10 * MS, 0));
@@ -82,13 +82,13 @@ void alone(void)
 /* Who is born in a server shares what that has, in turns. */
 void twins(void)
 {
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = 2};
+	struct wanted wanted = {.order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = 2};
 	struct scheduler s;
 	struct worker w;
 	gi_u64 all, child, parent;
 	double percent[2];
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	all = whole(&s);
 	start(&w, TWINS, 1);
 	join(&s, w.pid, 0, (gi_u32)add(&s, 0, GI_UNLIMITED, 0, 0, 0));
@@ -115,13 +115,13 @@ void twins(void)
 void fair_first(void)
 {
 	enum { WAKES = 200 };
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = 2};
+	struct wanted wanted = {.order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = 2};
 	struct scheduler s;
 	struct worker w, fair;
 	gi_u64 worst = 0, steps, whole;
 	cpu_set_t before;
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	start(&w, SPIN, 1);
 	join(&s, w.pid, 0, (gi_u32)add(&s, 0, GI_UNLIMITED, 0, 0, 0));
 	begin(&w);
@@ -161,13 +161,14 @@ void fair_first(void)
 void comings(void)
 {
 	enum { WORKERS = 6, TURNS = 60, EXT = 7 };
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = WORKERS, .recording = true};
+	struct wanted wanted = {
+	    .order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = WORKERS, .recording = true};
 	static const struct sched_param none = {0}, one = {.sched_priority = 1};
 	struct worker w[WORKERS];
 	struct scheduler s;
 	gi_u64 seed = 7;
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	for (gi_u32 i = 0; i < WORKERS; i++) {
 		start(&w[i], i < 2 ? FORK : i < 4 ? SPIN_AND_SLEEP : SPIN, i);
 		join(&s, w[i].pid, 0, (gi_u32)add(&s, 0, GI_CONSTANT_BANDWIDTH, MS, 8 * MS, 0));
@@ -244,10 +245,10 @@ void killed(void)
 		fflush(NULL);
 		loader = fork();
 		if (!loader) {
-			struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = WORKERS};
+			struct wanted wanted = {.order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = WORKERS};
 			struct scheduler s;
 
-			load(&s, &wanted, GI_EDF);
+			load(&s, &wanted);
 			for (gi_u32 j = 0; j < WORKERS; j++)
 				join(&s, w[j].pid, 0, (gi_u32)add(&s, 0, GI_CONSTANT_BANDWIDTH, MS, 8 * MS, 0));
 			for (int j = 0; j < WORKERS; j++)
@@ -287,12 +288,12 @@ void killed(void)
  */
 void starved(void)
 {
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = 2, .timeout_ms = 1000};
+	struct wanted wanted = {.order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = 2, .timeout_ms = 1000};
 	struct worker w[2];
 	struct scheduler s;
 	gi_u64 from;
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	for (gi_u32 i = 0; i < 2; i++) {
 		start(&w[i], SPIN, i);
 		join(&s, w[i].pid, 0,
@@ -313,12 +314,13 @@ void starved(void)
 /* As many servers as the core has, and one more. */
 void many(void)
 {
-	struct wanted wanted = {.cpu = {last_cpu()}, .count = 1, .servers = GI_CAPACITY, .recording = true};
+	struct wanted wanted = {
+	    .order = GI_EDF, .cpu = {last_cpu()}, .count = 1, .servers = GI_CAPACITY, .recording = true};
 	struct gi_call one = {.op = GI_OP_ADD, .index = GI_DEFERRABLE, .budget = MS / 100, .period = 20 * MS};
 	struct scheduler s;
 	struct worker w;
 
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	for (gi_u32 i = 0; i < GI_CAPACITY; i++) {
 		if (i == GI_CAPACITY - 1)
 			one.budget = MS;
@@ -358,7 +360,7 @@ static int set_online(int cpu, const char *value)
 /* A processor goes: the kernel throws the scheduler out, which may be loaded again. */
 void hotplug(void)
 {
-	struct wanted wanted = {.cpu = {0}, .count = 1, .servers = 1};
+	struct wanted wanted = {.order = GI_EDF, .cpu = {0}, .count = 1, .servers = 1};
 	struct scheduler s;
 	struct worker w;
 
@@ -366,7 +368,7 @@ void hotplug(void)
 		printf("not played: one processor only\n");
 		return;
 	}
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	start(&w, SPIN, 1);
 	join(&s, w.pid, 0, (gi_u32)add(&s, 0, GI_CONSTANT_BANDWIDTH, 5 * MS, 10 * MS, 0));
 	begin(&w);
@@ -378,7 +380,7 @@ void hotplug(void)
 	unload(&s);
 	if (set_online(last_cpu(), "1"))
 		fail("processor %d cannot be taken online", last_cpu());
-	load(&s, &wanted, GI_EDF);
+	load(&s, &wanted);
 	join(&s, w.pid, 0, (gi_u32)add(&s, 0, GI_CONSTANT_BANDWIDTH, 5 * MS, 10 * MS, 0));
 	if (!steps_in(&w, 100 * MS))
 		fail("the worker stands still under the scheduler loaded again");
