@@ -133,11 +133,11 @@ class Drift(Patient):
 
     def test_twice_the_execution_time_is_told_within_ten_seconds(self):
         self.start("")
-        _, steady = self.drive(FIELDS, 8)
+        _, steady = self.drive(FIELDS, 5)
         steady.wait()
         status, demand = self.status()
         self.assertEqual(demand["alarms"], 0, (status, self.profile["windows"]))
-        _, load = self.drive(self.twice, 14)
+        _, load = self.drive(self.twice, 12)
         took = self.until_drifted(11)
         self.assertIsNotNone(took, self.status())
         print(f"told {took:.1f} s after the load began: {self.status()[1]}")
@@ -149,7 +149,7 @@ class Drift(Patient):
 
     def test_with_adapt_it_is_served_again_and_gives_back_what_it_needs_no_more(self):
         self.start("adapt: {up-to: 85%}")
-        jobs, load = self.drive(self.twice, 30)
+        jobs, load = self.drive(self.twice, 24)
         self.assertIsNotNone(self.until_drifted(11))
         load.wait()
         status, _ = self.status()

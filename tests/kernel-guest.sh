@@ -46,7 +46,7 @@ guest() {
 	chmod +x "$root/init"
 	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.cpio"
 	# shellcheck disable=SC2086 -- options are words
-	timeout "${GUEST_TIMEOUT:-400}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio \
+	timeout "${GUEST_TIMEOUT:-1200}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio \
 		-no-reboot -m 1024 -M q35 -cpu max -smp "$cpus" -accel tcg ${QEMU_CLOCK--icount shift=0,sleep=off} -seed 42 \
 		-rtc base=2026-01-01T00:00:00,clock=vm -kernel $store/usr/lib/modules/*/vmlinuz -initrd "$root.cpio" \
 		-append 'console=ttyS0 panic=-1 quiet mitigations=off tsc=reliable nokaslr' </dev/null |

@@ -83,6 +83,7 @@ set -m
 	part "policy: transcripts native, sanitized and in the kernel" policy/check.sh
 	part "policy: deliberate faults, a sample" policy/mutants.sh
 	part "policy: proofs, a sample" policy/prove.sh
+	part "the policy core as the scheduler of a kernel, in guests" tests/kernel-guest.sh
 	part "statistics beside SciPy" tests/scipy.sh
 	part "path bounds beside pycpa and DNC" tests/curves.sh
 	part "import giusto: values, types, notebooks" tests/python.sh
@@ -114,7 +115,6 @@ part "paths: over a topic of giusto-broker, beside other publishers" /usr/bin/py
 part "from spans to a promise that is kept" /usr/bin/python3 tests/spans.py
 part "a control loop with real threads: no deadline missed" /usr/bin/python3 tests/loop.py
 part "an engine with two workers: each has its share on a core of its own" /usr/bin/python3 tests/workers.py
-part "Redis on shares of a core: a study, quick" /usr/bin/python3 tests/shares.py vas-redis
 part "the truth and limits of giusto itself: late managers, plans, reloads" /usr/bin/python3 tests/truth.py
 part "metrics: each moves, and back" /usr/bin/python3 tests/metrics.py
 part "Prometheus: rules, alerts, a real scrape, the dashboard" /usr/bin/python3 tests/prometheus.py
@@ -125,7 +125,6 @@ part "OpenTelemetry: metrics and late requests sent, spans of its SDK observed" 
 part "the journal: late requests and missed periods by their fields" /usr/bin/python3 tests/journald.py
 part "stalls of giusto itself, in each phase" /usr/bin/python3 tests/stalls.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
-part "the policy core as the scheduler of a kernel, in guests" tests/kernel-guest.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
 part "the page, in a browser" /usr/bin/python3 tests/web.py

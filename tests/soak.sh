@@ -27,6 +27,7 @@ result=docs/soak.txt
 	/usr/bin/python3 tests/doctor.py Kept 2>/dev/null | grep -E "kept|cannot tell"
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
 	scripts/spark.sh || true
+	/usr/bin/python3 tests/shares.py 2>&1 | grep -E '^vas|SKIPPED' || [ ${PIPESTATUS[0]} = 77 ]
 	for study in csa-period csa-etf csa-arinc m2-static-cost mdds1-sweep mdds1-select mdds1-synthetic mdds1-measured mdds1-redis \
 		srtm-penalty srtm-concentration srtm-maxmin srtm-correlation srtm-convergence vatc-packetrate vatc-interference \
 		vatc-bucket vatc-rebalance \

@@ -101,7 +101,7 @@ class ThisHost(unittest.TestCase):
                 self.assertIn(done.returncode, codes, done.stderr)
 
     def test_after_kill_9_restore_undoes_everything(self):
-        for delay in (0.3, 1.5, 3.5, 6.0):
+        for delay in (0.3, 3.5):
             with tempfile.TemporaryDirectory() as folder:
                 giusto = subprocess.Popen([str(GIUSTO), "run", "sites/first.yaml", "--trial", "--at-most", "20s", "--out",
                         folder],
