@@ -63,6 +63,13 @@ class SiteFiles(unittest.TestCase):
             self.assertIn("cache on core 1", out)
             out, _ = run("explain", "cache", "--plan", plan)
             self.assertIn("hyperperiod", out)
+            # A period of ten ticks is the kernel's; the manager's is its own choice. Both serve 30 % and 5 points of margin.
+            out, _ = run("explain", "cache", "--site", "sites/walk.yaml", "--backend", "deadline")
+            self.assertNotIn("under manager", out)
+            out, _ = run("explain", "cache", "--site", "sites/walk.yaml")
+            if "backend          deadline" in out:
+                self.assertRegex(out, r"(?m)^  under manager +3.5 ms \(35 %\) +every 10 ms$")
+            self.assertRegex(out, r"(?m)^  under quota +- +backend quota cannot serve it: it is a cap, never a guarantee$")
             _, err = run("explain", "cash", "--plan", plan, code=2)
             self.assertIn("cache", err)
             broken = Path(folder) / "broken.json"

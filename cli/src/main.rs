@@ -37,6 +37,7 @@ mod measure;
 mod measure_path;
 mod mode;
 mod modes;
+mod other_backends;
 mod packets;
 mod path;
 mod path_trial;

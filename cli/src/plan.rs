@@ -146,10 +146,16 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         }
         (None, _) => PathBuf::from("out/plan.json"),
     };
+    let (host, profiles) = (args.host.as_deref(), Some(args.profiles.folder.as_path()));
+    let asked = Asked { backend: args.backend, host, profiles, ..Asked::default() };
+    let mut beside = String::new();
     let plan = match &args.site {
         Some(site) => {
-            let (host, profiles) = (args.host.as_deref(), Some(args.profiles.folder.as_path()));
-            of(site, &Asked { backend: args.backend, host, profiles, ..Asked::default() })?
+            let plan = of(site, &asked)?;
+            if !args.json {
+                beside = crate::other_backends::described(&plan, site, &asked, &args.name)?;
+            }
+            plan
         }
         None if !plan_file.exists() => {
             let shown = plan_file.display();
@@ -180,7 +186,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             _ => table::json(&reserved), // a VM: an entry a virtual CPU
         };
     }
-    table::print(&text)?;
+    table::print(&(text + &beside))?;
     Ok(ExitCode::SUCCESS)
 }
 
