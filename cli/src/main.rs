@@ -20,6 +20,7 @@ mod criticality;
 mod demo;
 mod diff;
 mod doctor;
+mod explain;
 mod failure;
 mod generator;
 mod given;
@@ -37,7 +38,6 @@ mod measure;
 mod measure_path;
 mod mode;
 mod modes;
-mod other_backends;
 mod packets;
 mod path;
 mod path_trial;
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
         Verb::Diff(args) => diff::diff(&args),
-        Verb::Explain(args) => plan::explain(&args),
+        Verb::Explain(args) => explain::explain(&args),
         Verb::Simulate(args) => simulate::simulate(&args),
         Verb::Run(args) => run::run(&args),
         Verb::Status(args) if args.watch => watch::watch(),

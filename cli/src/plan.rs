@@ -1,6 +1,6 @@
-//! `giusto plan` and `giusto explain`.
+//! `giusto plan`.
 
-use crate::args::{ExplainArgs, PlanArgs};
+use crate::args::PlanArgs;
 use crate::failure::{apart, create, Failure};
 use crate::table;
 pub(crate) use giusto_answers::plan::{based, this_machine, Asked, Read};
@@ -9,7 +9,7 @@ use giusto_model::{
     NetworkPlan, Observation, PacketBucket, Plan, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
     ZooKeeperPlan,
 };
-use giusto_planner::{share, Facts, Placements, BUSY_PROCESSES};
+use giusto_planner::{share, Facts, BUSY_PROCESSES};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,89 +134,6 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     }
     table::print(&describe(&plan))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// `giusto explain`
-pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    let plan_file = match (&args.plan, giusto_daemon::running_plan()) {
-        (Some(named), _) => named.clone(),
-        (None, Some((pid, running))) if args.site.is_none() => {
-            crate::tell::tell(format_args!("the plan in force, of process {pid}; another one with --plan FILE"));
-            running
-        }
-        (None, _) => PathBuf::from("out/plan.json"),
-    };
-    let (host, profiles) = (args.host.as_deref(), Some(args.profiles.folder.as_path()));
-    let asked = Asked { backend: args.backend, host, profiles, ..Asked::default() };
-    let mut beside = String::new();
-    let plan = match &args.site {
-        Some(site) => {
-            let plan = of(site, &asked)?;
-            if !args.json {
-                beside = crate::other_backends::described(&plan, site, &asked, &args.name)?;
-            }
-            plan
-        }
-        None if !plan_file.exists() => {
-            let shown = plan_file.display();
-            return Err(Failure::input(format!(
-                "there is no {shown}; make it with 'giusto plan SITE --out {shown}', or name a site with --site"
-            )));
-        }
-        None => giusto_planner::read(&plan_file).map_err(Failure::from).and_then(|plan| told(plan, args))?,
-    };
-    let text = giusto_planner::explain(&plan, &args.name)?;
-    if args.json {
-        let reserved: Vec<&ServicePlan> = plan.services.iter().filter(|service| service.name == args.name).collect();
-        let vif = plan.network.iter().flat_map(|network| &network.vifs).find(|vif| vif.name == args.name);
-        let leftover = plan.leftovers.iter().any(|service| service.name == args.name);
-        let topic = plan.topics.iter().find(|topic| topic.name == args.name);
-        let path = plan.paths.iter().find(|path| path.name == args.name);
-        return match reserved[..] {
-            [] if topic.is_some() && !leftover => table::json(&topic),
-            [] if path.is_some() && !leftover => table::json(&path),
-            [] if args.name == "coordination" && plan.coordination.is_some() && !leftover => {
-                table::json(&plan.coordination)
-            }
-            [] if vif.is_some() && !leftover => table::json(&vif),
-            [] if args.name == "network" && !leftover => table::json(&plan.network),
-            [] if args.name == "modes" && !leftover => table::json(&plan.modes),
-            [] => table::json(&plan.leftovers.iter().find(|service| service.name == args.name)),
-            [service] => table::json(service),
-            _ => table::json(&reserved), // a VM: an entry a virtual CPU
-        };
-    }
-    table::print(&(text + &beside))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A plan of very many services is written without their reasons: those of the one that is asked for, by planning its site again.
-fn told(mut plan: Plan, args: &ExplainArgs) -> Result<Plan, Failure> {
-    let reasons = plan.services.iter().map(|one| (&one.name, &one.reasons));
-    let reasons = reasons.chain(plan.leftovers.iter().map(|one| (&one.name, &one.reasons)));
-    let is_told = reasons.into_iter().all(|(name, reasons)| *name != args.name || !reasons.is_empty());
-    let Some(basis) = plan.basis.as_ref().filter(|_| !is_told) else { return Ok(plan) };
-    let file = Path::new(&basis.site.file);
-    let elsewhere = |why: &dyn std::fmt::Display| {
-        let how = format!("'giusto explain {} --site SITE' plans and tells them", args.name);
-        Failure::input(format!("the plan is without the reasons of its many services, and {why}; {how}"))
-    };
-    let text = giusto_site::text(file).map_err(|why| elsewhere(&why))?;
-    if giusto_planner::site_basis(file, text.as_bytes()) != basis.site {
-        return Err(elsewhere(&format!("{} is not what it was made from any more", file.display())));
-    }
-    crate::tell::tell(format_args!(
-        "{} is planned again, as the plan is without the reasons of its many services",
-        file.display()
-    ));
-    let read = giusto_site::parse(&basis.site.file, &text)?;
-    let facts = Facts { placed: Placements::of(&plan), ..facts(&read, &Asked::default())? };
-    let site = measured(&read, &args.profiles.folder, &facts)?;
-    let again = giusto_planner::plan(&site, &facts).map_err(|refusal| Failure::of_site(refusal, file))?;
-    match giusto_planner::with_reasons(&mut plan, &again, &args.name) {
-        true => Ok(plan),
-        false => Err(elsewhere(&"what is planned of it here and now is not the same")),
-    }
 }
 
 /// A line a service; with several hosts under the host's own.
