@@ -344,8 +344,10 @@ static long ready_processor(gi_u32 cpu, int *failed)
 {
 	struct timed *timed = bpf_map_lookup_elem(&timers, &cpu);
 
-	if (!timed)
+	if (!timed) {
+		*failed = -22; /* EINVAL: a processor of a number beyond those that it looks after */
 		return 1;
+	}
 	bpf_timer_init(&timed->timer, &timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timed->timer, timer);
 	*failed = scx_bpf_create_dsq(OTHERS + cpu, ANY_NODE);

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #define MS 1000000ull
-#define PATIENCE (20000ull * MS) /* for an order, which a processor that is not emulated does in microseconds */
+#define PATIENCE                                                                                                       \
+	(10000ull *                                                                                                    \
+	 MS) /* for an order, which a processor that is not emulated does in microseconds; less than who asks has */
 
 enum { PAGE = 4096, A_THREAD = 0200 /* PIDFD_THREAD */ };
 
@@ -185,7 +187,7 @@ int servers_order(struct loader *l, int pool, struct gi_call call, gi_s64 *value
 	if (bpf_prog_test_run_opts(l->wake, &options) || options.retval)
 		return refused(l, "processor %d is not woken: %s, %d", wake.cpu, strerror(errno), (int)options.retval);
 	while (*done < o->given) {
-		if (now_ns() > until)
+		if (now_ns() > until || strcmp(state(), "enabled"))
 			return refused(l, "no order is done on processor %d; sched_ext is %s", wake.cpu, state());
 		sleep_until(now_ns() + MS / 5);
 	}
@@ -193,18 +195,49 @@ int servers_order(struct loader *l, int pool, struct gi_call call, gi_s64 *value
 	return 0;
 }
 
+/* A descriptor of a thread, or -1. */
+static int opened(struct loader *l, pid_t thread)
+{
+	int fd = (int)syscall(SYS_pidfd_open, thread, A_THREAD);
+
+	return fd < 0 ? refused(l, "thread %d: %s", thread, strerror(errno)) : fd;
+}
+
 int servers_note(struct loader *l, pid_t thread, int pool, gi_u32 server)
 {
 	struct membership of = {.pool = (gi_u32)pool, .server = server};
-	int fd = (int)syscall(SYS_pidfd_open, thread, A_THREAD), failed;
+	int fd = opened(l, thread), failed;
 
 	if (fd < 0)
-		return refused(l, "thread %d: %s", thread, strerror(errno));
+		return -1;
 	failed = bpf_map_update_elem(l->members, &fd, &of, 0);
 	if (failed)
 		refused(l, "thread %d is not noted: %s", thread, strerror(errno));
 	close(fd);
 	return failed ? -1 : 0;
+}
+
+int servers_has(struct loader *l, pid_t thread, int pool, gi_u32 server)
+{
+	struct membership of;
+	int fd = opened(l, thread), missing;
+
+	if (fd < 0)
+		return -1;
+	missing = bpf_map_lookup_elem(l->members, &fd, &of);
+	close(fd);
+	return !missing && of.pool == (gi_u32)pool && of.server == server;
+}
+
+int servers_forget(struct loader *l, pid_t thread)
+{
+	int fd = opened(l, thread);
+
+	if (fd < 0)
+		return -1;
+	bpf_map_delete_elem(l->members, &fd); /* not there: just as well */
+	close(fd);
+	return 0;
 }
 
 void servers_unload(struct loader *l)

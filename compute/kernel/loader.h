@@ -42,6 +42,10 @@ int servers_order(struct loader *l, int pool, struct gi_call call, gi_s64 *value
 /* Notes that a thread is of a server. It is scheduled so from when its class is SCHED_EXT on, with all that it forks.
  */
 int servers_note(struct loader *l, pid_t thread, int pool, gi_u32 server);
+/* Whether a thread is of that server, noted or born so: 1 or 0. */
+int servers_has(struct loader *l, pid_t thread, int pool, gi_u32 server);
+/* The thread is of no server from when it next comes to the class on. */
+int servers_forget(struct loader *l, pid_t thread);
 void servers_unload(struct loader *l);
 
 /* A map of the object, of `entries` unless 0; NULL: there is none. */

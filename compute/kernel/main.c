@@ -5,14 +5,16 @@
  *
  *   giusto-kernel CORE...      a pool of servers on each of these cores, in the order of deadlines
  *
- * It answers each line on its standard input with one: a number, or `failed: WHY`. `ready` is the first.
+ * Its first line is `ready VERSION`. It answers each line on its standard input, which begins with a number, with one
+ * that begins with the same: `NUMBER VALUE`, or `NUMBER failed: WHY`.
  *
  *   order POOL OP INDEX BUDGET PERIOD FLAG     a call of the core (policy/call.h), times in ns; what it returned
- *   note THREAD POOL SERVER                    the thread is of that server; 0
+ *   note THREAD POOL SERVER                    the thread, which is not of the class SCHED_EXT yet, is of that server;
+ * 0 has THREAD POOL SERVER                     whether it is, noted or born so; 1 or 0 forget THREAD it is of no
+ * server, from when it comes to the class again; 0
  *
  * At the end of its input it ends, and with it the scheduler: the kernel puts all threads into the fair class.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,29 +32,31 @@ static int silent(enum libbpf_print_level level, const char *format, va_list wor
 	return 0;
 }
 
-static int answer(struct loader *l, const char *line)
+/* What a line asks for; -1: it is in `why`. */
+static int answer(struct loader *l, const char *line, gi_s64 *value)
 {
 	unsigned long long budget, period;
-	int pool, thread;
+	int pool = 0, thread;
 	unsigned op, index, flag;
-	gi_s64 value = 0;
 
-	if (sscanf(line, "order %d %u %u %llu %llu %u", &pool, &op, &index, &budget, &period, &flag) == 6 &&
-	    pool >= 0 && pool < l->count) {
+	if (sscanf(line, "order %d %u %u %llu %llu %u", &pool, &op, &index, &budget, &period, &flag) == 6) {
 		struct gi_call call = {.op = op, .index = index, .budget = budget, .period = period, .flag = flag};
 
-		if (servers_order(l, pool, call, &value))
-			return -1;
-	} else if (sscanf(line, "note %d %d %u", &thread, &pool, &index) == 3 && pool >= 0 && pool < l->count) {
-		if (servers_note(l, thread, pool, index))
-			return -1;
-	} else {
-		snprintf(l->why, sizeof(l->why),
-			 "expected 'order ...' or 'note ...' of a pool that there is, not '%.60s'", line);
-		return -1;
+		if (pool >= 0 && pool < l->count)
+			return servers_order(l, pool, call, value);
+	} else if (sscanf(line, "note %d %d %u", &thread, &pool, &index) == 3) {
+		*value = servers_note(l, thread, pool, index);
+		return (int)*value;
+	} else if (sscanf(line, "has %d %d %u", &thread, &pool, &index) == 3) {
+		*value = servers_has(l, thread, pool, index);
+		return *value < 0 ? -1 : 0;
+	} else if (sscanf(line, "forget %d", &thread) == 1) {
+		*value = servers_forget(l, thread);
+		return (int)*value;
 	}
-	printf("%lld\n", (long long)value);
-	return 0;
+	snprintf(l->why, sizeof(l->why),
+		 "expected 'order', 'note', 'has' or 'forget' of a pool that there is, not '%.60s'", line);
+	return -1;
 }
 
 int main(int count, char **words)
@@ -64,7 +68,6 @@ int main(int count, char **words)
 	int failed;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGINT, SIG_IGN); /* of a terminal: its parent ends it */
 	libbpf_set_print(silent);
 	for (int i = 1; i < count; i++) {
 		char *rest;
@@ -84,10 +87,18 @@ int main(int count, char **words)
 	if (failed)
 		printf("failed: %s\n", loader.why);
 	else
-		puts("ready");
-	while (!failed && fgets(line, sizeof(line), stdin))
-		if (answer(&loader, line))
-			printf("failed: %s\n", loader.why);
+		puts("ready 1");
+	while (!failed && fgets(line, sizeof(line), stdin)) {
+		char *asked;
+		unsigned long number = strtoul(line, &asked, 10);
+		gi_s64 value = 0;
+
+		line[strcspn(line, "\n")] = 0;
+		if (answer(&loader, asked + strspn(asked, " "), &value))
+			printf("%lu failed: %s\n", number, loader.why);
+		else
+			printf("%lu %lld\n", number, (long long)value);
+	}
 	servers_unload(&loader);
 	return failed ? EXIT_CANNOT : 0;
 }

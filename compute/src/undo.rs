@@ -38,7 +38,7 @@ pub fn undo(all: &[Undo]) -> Report {
 }
 
 pub(crate) fn undo_in(files: &dyn Files, all: &[Undo]) -> Report {
-    let mut undoing = Undoing { files, all, waited_ns: 0, asked: None, report: Report::default() };
+    let mut undoing = Undoing { files, all, waited_ns: 0, kin: false, asked: None, report: Report::default() };
     for step in in_order(all) {
         match undoing.step(step) {
             Ok(()) => undoing.report.undone += 1,
@@ -69,6 +69,8 @@ struct Undoing<'a> {
     all: &'a [Undo],
     /// How long was waited for the bandwidth of dead threads.
     waited_ns: u64,
+    /// Whether threads that were born under SCHED_EXT were looked for.
+    kin: bool,
     /// When all that was started was asked to end, and who was, by cgroup.
     asked: Option<(time::Instant, HashMap<PathBuf, Asked>)>,
     report: Report,
@@ -116,6 +118,7 @@ impl Undoing<'_> {
             }
             Undo::Scheduling { thread, before, period_ns } => {
                 let mut done = Ok(());
+                self.reschedule_kin();
                 if thread.alive() && sched::get(thread.tid).is_ok_and(|now| now != *before) {
                     done = gone_is_fine(*thread, sched::leave(thread.tid, before));
                 }
@@ -154,6 +157,27 @@ impl Undoing<'_> {
         for tid in sched::threads(pid).into_iter().filter(|&tid| of(tid).is_none()) {
             if sched::affinity(tid).is_ok_and(|now| now == [core]) {
                 let _ = sched::set_affinity(tid, cores); // it may have ended
+            }
+        }
+    }
+
+    /// Threads that were born under SCHED_EXT, and are on no record themselves, are what their nearest relative on record was. Once.
+    fn reschedule_kin(&mut self) {
+        if std::mem::replace(&mut self.kin, true) {
+            return;
+        }
+        let known = |tid: u32| {
+            self.all.iter().find_map(|step| match step {
+                Undo::Scheduling { thread, before, .. } if thread.tid == tid => Some(before),
+                _ => None,
+            })
+        };
+        let ext = |tid: u32| sched::get(tid).is_ok_and(|now| now.policy == crate::kernel::EXT);
+        for pid in sched::processes() {
+            for tid in sched::threads(pid).into_iter().filter(|&tid| known(tid).is_none() && ext(tid)) {
+                if let Some(before) = sched::relatives(pid).into_iter().find_map(known) {
+                    let _ = sched::set(tid, before); // it may have ended
+                }
             }
         }
     }

@@ -79,7 +79,7 @@ fn limits(backend: Backend, facts: &Facts) -> Limits {
     let &Abilities { ref periods, least: (budget, least), .. } = backend.abilities();
     let (shortest, chosen, longest, bounds) = match *periods {
         Periods::From { shortest, chosen, why } => {
-            let measured = facts.manager.and_then(|manager| manager.cost);
+            let measured = facts.manager.filter(|_| backend.abilities().own_thread).and_then(|manager| manager.cost);
             let shortest = measured.map_or(shortest, |cost| affordable(cost).min(chosen));
             (shortest, chosen, LONGEST, format!("{why}, and the longest that a server should hold a core"))
         }

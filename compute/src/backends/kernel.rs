@@ -7,17 +7,21 @@ use crate::deadline::{reschedule, Isolated};
 use crate::kernel::{btf, is_enabled, program, told, Call, Op, Scheduler, CALLED, EXT, SERVERS};
 use crate::rights::{BPF, SYS_ADMIN, SYS_NICE};
 use crate::sched::{self, Attr, Thread};
-use crate::{Error, Lack, Machine, Recorder};
+use crate::{Error, Lack, Machine, Recorder, Undo};
 use giusto_model::ServicePlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
+/// How often threads are looked for that a service forks while it is let go.
+const PASSES: usize = 3;
 const KEEP: &str = "keep the scheduler in the kernel";
 const KERNEL: &str = "use a kernel with sched_ext, as Linux 7.2 of Debian 14 is (docs/kernel.md)";
 
 /// How long a scheduler that was lost is not loaded again; twice as long after each loss, up to the last.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
+/// After so long without a loss the next one is the first again.
+const CALM: Duration = Duration::from_secs(900);
 
 /// The scheduler, its cores and the servers on them.
 #[derive(Default)]
@@ -39,9 +43,19 @@ struct Loss {
 /// A server that is in force.
 struct Held {
     core: u32,
-    index: u32,
+    /// Its number in the pool; none: the scheduler was lost.
+    index: Option<u32>,
+    /// Threads that were born under it, and are on record.
+    born: BTreeSet<Thread>,
     /// Processes that were put under it; what they fork is born under it.
     members: BTreeSet<Thread>,
+}
+
+impl Loss {
+    /// Until it may be loaded again, if that is not now.
+    fn left(&self) -> Option<Duration> {
+        self.wait.checked_sub(self.at.elapsed())
+    }
 }
 
 impl Held {
@@ -54,22 +68,22 @@ impl Kernel {
     /// The scheduler, loaded again where it was lost a while ago.
     fn scheduler(&mut self) -> Result<&Scheduler, Error> {
         if self.scheduler.is_none() {
-            if let Some(left) = self.loss.as_ref().and_then(|loss| loss.wait.checked_sub(loss.at.elapsed())) {
-                let why = self.loss.as_ref().map(|loss| loss.why.as_str()).unwrap_or_default();
-                let why = format!("{why}; it is loaded again in {} s", left.as_secs() + 1);
+            if let Some((left, loss)) = self.loss.as_ref().and_then(|loss| Some((loss.left()?, loss))) {
+                let why = format!("{}; it is loaded again in {} s", loss.why, left.as_secs() + 1);
                 return Err(Error::Kernel { doing: KEEP.into(), why });
             }
-            self.scheduler = Some(Scheduler::load(&self.cores)?);
+            self.scheduler = Some(Scheduler::load(&self.cores).map_err(|why| self.lose(why.to_string()))?);
         }
         self.scheduler.as_ref().ok_or(Error::NoThread)
     }
 
-    /// What was in force under a scheduler that is lost is not any more.
+    /// Nothing is in force any more, as the scheduler was lost or could not be loaded.
     fn lose(&mut self, why: String) -> Error {
-        let before = self.loss.take().map_or(AGAIN.0 / 2, |loss| loss.wait);
-        self.loss = Some(Loss { why: why.clone(), at: Instant::now(), wait: (before * 2).min(AGAIN.1) });
+        let before = self.loss.take().filter(|loss| loss.at.elapsed() < CALM).map(|loss| loss.wait * 2);
+        let wait = before.unwrap_or(AGAIN.0).min(AGAIN.1);
+        self.loss = Some(Loss { why: why.clone(), at: Instant::now(), wait });
         self.scheduler = None;
-        self.held.clear();
+        self.held.values_mut().for_each(|held| held.index = None);
         Error::Kernel { doing: KEEP.into(), why }
     }
 
@@ -85,35 +99,49 @@ impl Kernel {
         })
     }
 
-    /// Puts all threads of `members` under their server, which is there; `anew`: no thread is of it yet.
-    fn take(
-        &mut self,
-        server: &ServicePlan,
-        members: &[u32],
-        anew: bool,
-        record: &mut dyn Recorder,
-    ) -> Result<(), Error> {
+    /// Puts all threads of `members` under their server, if the scheduler is there; under SCHED_EXT in any case.
+    fn take(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
         let held = self.held.get_mut(&key(server)).ok_or(Error::NoThread)?;
         held.members.retain(|member| member.alive());
         held.members.extend(members.iter().filter_map(|&pid| Thread::of(pid)));
+        held.born.retain(|thread| thread.alive());
         let (core, index) = (held.core, held.index);
         for tid in members.iter().flat_map(|&pid| sched::threads(pid)) {
             let Some(thread) = Thread::of(tid) else { continue };
-            if sched::get(tid).is_ok_and(|attr| attr.policy == EXT) {
-                if !anew {
-                    continue; // born under it
-                }
-                // From a scheduler that was lost; this one counts threads as they come to the class.
-                let _ = sched::set(tid, &Attr::default());
-            }
-            let noted = self.scheduler()?.note(thread, core, index);
-            match noted.and_then(|()| reschedule(tid, &Attr::inherited(EXT, 0), record)) {
+            let under = sched::get(tid).is_ok_and(|attr| attr.policy == EXT);
+            let done = match (&self.scheduler, index) {
+                (Some(scheduler), Some(index)) => match under && scheduler.owns(thread, core, index)? {
+                    true => born(held, thread, record),
+                    // This scheduler counts threads as they come to the class.
+                    false => {
+                        let _ = under.then(|| sched::set(tid, &Attr::default()));
+                        scheduler.note(thread, core, index).and_then(|()| put(tid, record))
+                    }
+                },
+                _ if under => Ok(()),
+                _ => put(tid, record),
+            };
+            match done {
                 Err(_) if !thread.alive() => {}
                 done => done?,
             }
         }
         Ok(())
     }
+}
+
+/// Puts a thread under SCHED_EXT, with all that it will fork.
+fn put(tid: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+    reschedule(tid, &Attr::inherited(EXT, 0), record)
+}
+
+/// Has a thread that was born under SCHED_EXT be an ordinary one at the end, as it would have been.
+fn born(held: &mut Held, thread: Thread, record: &mut dyn Recorder) -> Result<(), Error> {
+    if held.born.insert(thread) {
+        let before = Attr::default();
+        record.intend(&Undo::Scheduling { thread, before, period_ns: 0 }).map_err(Error::Journal)?;
+    }
+    Ok(())
 }
 
 /// What this kernel lacks of sched_ext.
@@ -220,15 +248,17 @@ impl Backend for Kernel {
     }
 
     /// In force from here on: a thread that runs without end in the fair class, on the core, would go before all servers there
-    /// and before every order. So they are under SCHED_EXT when they come.
+    /// and before every order. So they are under SCHED_EXT when they come. While the scheduler is lost they run as fair ones.
     fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
         no_vcpus(server)?;
-        let anew = !self.held.contains_key(&key(server));
-        if anew {
+        let known = self.held.entry(key(server));
+        let held =
+            known.or_insert(Held { core: server.core, index: None, born: BTreeSet::new(), members: BTreeSet::new() });
+        if held.index.is_none() && self.scheduler.is_some() {
             let index = self.add(server)?;
-            self.held.insert(key(server), Held { core: server.core, index, members: BTreeSet::new() });
+            self.held.entry(key(server)).and_modify(|held| held.index = Some(index));
         }
-        self.take(server, members, anew, record)?;
+        self.take(server, members, record)?;
         self.isolated.as_ref().ok_or(Error::NoThread)?.confine(members, server.core, record)
     }
 
@@ -237,13 +267,15 @@ impl Backend for Kernel {
     }
 
     fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
+        self.scheduler()?;
         self.keep(server, members, record)?;
         let held = self.held.get(&key(server)).filter(|held| held.alive()).ok_or(Error::NoThread)?;
-        Ok(format!("server {} of core {} in the kernel, with all its threads", held.index, held.core))
+        let index = held.index.ok_or(Error::NoThread)?;
+        Ok(format!("server {index} of core {} in the kernel, with all its threads", held.core))
     }
 
     fn set(&mut self, from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
-        let Some(&Held { core, index, .. }) = self.held.get(&key(to)) else { return Ok(()) };
+        let Some(&Held { core, index: Some(index), .. }) = self.held.get(&key(to)) else { return Ok(()) };
         let (budget, period) = (to.server.budget.ns(), to.server.period.ns());
         // Smaller counts at once (0), larger from the next period on (1).
         let flag = u32::from(to.server.bandwidth() > from.server.bandwidth());
@@ -253,30 +285,39 @@ impl Backend for Kernel {
         }
     }
 
-    /// Threads leave the server before it goes: who waits for one that is not there would wait for ever.
+    /// The server goes first, by an order that only threads under SCHED_EXT let through; a moment later its threads are fair.
     fn let_go(&mut self, server: &ServicePlan) -> Result<(), Error> {
         let Some(held) = self.held.remove(&key(server)) else { return Ok(()) };
-        for tid in held.members.iter().filter(|member| member.alive()).flat_map(|member| sched::threads(member.tid)) {
-            let Some(thread) = Thread::of(tid) else { continue };
-            if !sched::get(tid).is_ok_and(|attr| attr.policy == EXT) {
-                continue;
-            }
-            if let (Err(why), true) = (sched::set(tid, &Attr::default()), thread.alive()) {
-                return Err(Error::Kernel {
-                    doing: format!("give thread {tid} SCHED_OTHER back"),
-                    why: why.to_string(),
-                });
+        let call = held.index.map(|index| Call { index, ..Call::default() });
+        let removed = match (&self.scheduler, call) {
+            (Some(scheduler), Some(call)) => scheduler.order(held.core, Op::Remove, call).map(drop),
+            _ => Ok(()),
+        };
+        // What they fork meanwhile is met in a later pass.
+        for _ in 0..PASSES {
+            let threads =
+                held.members.iter().filter(|member| member.alive()).flat_map(|member| sched::threads(member.tid));
+            for thread in threads.chain(held.born.iter().map(|thread| thread.tid)).filter_map(Thread::of) {
+                if !sched::get(thread.tid).is_ok_and(|attr| attr.policy == EXT) {
+                    continue;
+                }
+                if let (Err(why), true) = (sched::set(thread.tid, &Attr::default()), thread.alive()) {
+                    let doing = format!("give thread {} SCHED_OTHER back", thread.tid);
+                    return Err(Error::Kernel { doing, why: why.to_string() });
+                }
+                if let Some(scheduler) = &self.scheduler {
+                    let _ = scheduler.forget(thread, held.core); // it may have gone
+                }
             }
         }
-        let call = Call { index: held.index, ..Call::default() };
-        self.scheduler()?.order(held.core, Op::Remove, call).map(drop)
+        removed
     }
 
     fn check(&mut self, server: &ServicePlan) -> Result<(), Error> {
         if let Some(why) = self.scheduler.as_mut().and_then(Scheduler::lost) {
             return Err(self.lose(why));
         }
-        self.held.get(&key(server)).filter(|held| held.alive()).map(drop).ok_or(Error::NoThread)
+        self.held.get(&key(server)).filter(|held| held.index.is_some() && held.alive()).map(drop).ok_or(Error::NoThread)
     }
 
     fn has(&self, core: u32) -> bool {
@@ -287,6 +328,15 @@ impl Backend for Kernel {
         let isolated = self.isolated.as_ref().ok_or(Error::NoThread)?;
         if capped && isolated.is_v2() {
             return Err(Error::OneCgroup);
+        }
+        // In the fair class they would go before all servers; so they run when no server does.
+        for tid in processes.iter().flat_map(|&pid| sched::threads(pid)) {
+            if sched::get(tid).is_ok_and(|attr| attr.policy == sched::OTHER) {
+                match put(tid, record) {
+                    Err(_) if Thread::of(tid).is_none() => {}
+                    done => done?,
+                }
+            }
         }
         isolated.confine(processes, core, record)
     }

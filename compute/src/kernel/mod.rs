@@ -11,8 +11,10 @@ use crate::Error;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 /// The policy of threads that such a scheduler schedules (include/uapi/linux/sched.h).
@@ -20,9 +22,11 @@ pub(crate) const EXT: u32 = 7;
 /// Servers that a pool may have: each has a queue, which is made when the scheduler is loaded (../kernel/main.c).
 pub(crate) const SERVERS: u32 = 256;
 const PROGRAM: &str = "giusto-kernel";
+/// The first line of the program: its version of what is said here.
+const READY: &str = "ready 1";
 /// How long an answer may take; the first comes when the kernel has verified the scheduler: half a second on a machine, seconds
-/// on an emulated one. Less than what a watchdog grants the main thread.
-const PATIENCE: Timespec = Timespec { tv_sec: 15, tv_nsec: 0 };
+/// on an emulated one. More than what the program grants an order, less than what a watchdog grants the main thread.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Functions of the kernel that the scheduler calls, and how many parameters each has.
 pub(crate) const CALLED: [(&str, u32); 7] = [
@@ -57,11 +61,17 @@ pub(crate) struct Scheduler {
     loader: Child,
     lines: RefCell<Lines>,
     cores: Vec<u32>,
+    /// How often the kernel had enabled a scheduler when this one was.
+    enabled: String,
 }
 
 struct Lines {
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
+    /// Lines that were asked.
+    asked: u64,
+    /// Why no answer can be believed any more: a later one might be that to an earlier question.
+    broken: Option<String>,
 }
 
 impl Drop for Scheduler {
@@ -88,27 +98,43 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 impl Lines {
-    fn answer(&mut self) -> io::Result<String> {
-        if self.answers.buffer().is_empty()
-            && poll(&mut [PollFd::new(self.answers.get_ref(), PollFlags::IN)], Some(&PATIENCE))? == 0
-        {
-            return Err(io::Error::other(format!("{PROGRAM} has not answered for {} s", PATIENCE.tv_sec)));
+    fn line(&mut self) -> io::Result<String> {
+        let until = Instant::now() + PATIENCE;
+        while self.answers.buffer().is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            match poll(&mut [PollFd::new(self.answers.get_ref(), PollFlags::IN)], Some(&left)) {
+                Ok(0) => return Err(io::Error::other(format!("has not answered for {} s", PATIENCE.as_secs()))),
+                Ok(_) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(why) => return Err(why.into()),
+            }
         }
         let mut line = String::new();
         if self.answers.read_line(&mut line)? == 0 {
-            return Err(io::Error::other(format!("{PROGRAM} has ended; sched_ext is {}", told("state"))));
+            return Err(io::Error::other(format!("has ended; sched_ext is {}", told("state"))));
         }
-        match line.trim().strip_prefix("failed: ") {
-            None => Ok(line.trim().to_string()),
-            Some(why) => Err(io::Error::other(why)),
-        }
+        Ok(line.trim().to_string())
     }
 
-    /// What it answers to a line.
+    /// What it answers to a line. After anything but an answer to this one nothing is asked any more.
     fn ask(&mut self, line: &str) -> io::Result<i64> {
-        writeln!(self.asks, "{line}")?;
-        let said = self.answer()?;
-        said.parse().map_err(|_| io::Error::other(format!("{PROGRAM} says '{said}', not a number")))
+        if let Some(why) = &self.broken {
+            return Err(io::Error::other(why.clone()));
+        }
+        self.asked += 1;
+        let (number, said) = (self.asked, writeln!(self.asks, "{} {line}", self.asked).and_then(|()| self.line()));
+        let said = said.map_err(|why| why.to_string()).and_then(|said| match said.split_once(' ') {
+            Some((own, rest)) if own == number.to_string() => match rest.strip_prefix("failed: ") {
+                Some(why) => Ok(Err(why.to_string())),
+                None => rest.parse().map(Ok).map_err(|_| format!("says '{rest}', not a number")),
+            },
+            _ => Err(format!("says '{said}' to question {number}")),
+        });
+        match said {
+            Ok(answer) => answer.map_err(io::Error::other),
+            Err(why) => Err(io::Error::other(self.broken.insert(format!("{PROGRAM} {why}")).clone())),
+        }
     }
 }
 
@@ -124,15 +150,21 @@ impl Scheduler {
     }
 
     fn start(program: &Path, cores: &[u32]) -> io::Result<Scheduler> {
-        let words = cores.iter().map(u32::to_string);
-        let mut loader = Command::new(program).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut command = Command::new(program);
+        command.args(cores.iter().map(u32::to_string)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What a terminal sends to Giusto's processes is Giusto's to follow.
+        let mut loader = command.process_group(0).spawn()?;
         let (asks, answers) = loader.stdin.take().zip(loader.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
-        let lines = RefCell::new(Lines { asks, answers: BufReader::new(answers) });
-        let scheduler = Scheduler { loader, lines, cores: cores.to_vec() };
-        match scheduler.lines.borrow_mut().answer()?.as_str() {
-            "ready" => {}
-            other => return Err(io::Error::other(format!("{PROGRAM} says '{other}', not 'ready'"))),
+        let lines = Lines { asks, answers: BufReader::new(answers), asked: 0, broken: None };
+        let mut scheduler =
+            Scheduler { loader, lines: RefCell::new(lines), cores: cores.to_vec(), enabled: String::new() };
+        let said = scheduler.lines.borrow_mut().line().map_err(|why| io::Error::other(format!("{PROGRAM} {why}")))?;
+        match said.strip_prefix("failed: ") {
+            Some(why) => return Err(io::Error::other(why.to_string())),
+            None if said == READY => {}
+            None => return Err(io::Error::other(format!("{PROGRAM} says '{said}', not '{READY}'; build it anew"))),
         }
+        scheduler.enabled = told("enable_seq");
         Ok(scheduler)
     }
 
@@ -141,8 +173,11 @@ impl Scheduler {
         if let Ok(Some(status)) = self.loader.try_wait() {
             return Some(format!("{PROGRAM} has ended ({status})"));
         }
+        if let Some(why) = &self.lines.borrow().broken {
+            return Some(why.clone());
+        }
         let thrown_out = || format!("sched_ext is {}: the kernel has thrown it out; see dmesg", told("state"));
-        (!is_enabled()).then(thrown_out)
+        (!is_enabled() || told("enable_seq") != self.enabled).then(thrown_out)
     }
 
     fn pool(&self, core: u32) -> Option<usize> {
@@ -161,11 +196,24 @@ impl Scheduler {
         self.ask(core, line, || format!("order something of the kernel's scheduler on core {core}"))
     }
 
-    /// Notes that a thread is of a server of the pool of this core; it is scheduled so from when it is under [`EXT`] on.
+    /// Notes that a thread, which is not under [`EXT`], is of a server of the pool of this core from when it is on.
     pub(crate) fn note(&self, thread: Thread, core: u32, server: u32) -> Result<(), Error> {
         let tid = thread.tid;
         let line = |pool: usize| format!("note {tid} {pool} {server}");
         self.ask(core, line, || format!("note thread {tid} as one of a server")).map(drop)
+    }
+
+    /// Whether a thread is of that server, noted or born so.
+    pub(crate) fn owns(&self, thread: Thread, core: u32, server: u32) -> Result<bool, Error> {
+        let tid = thread.tid;
+        let line = |pool: usize| format!("has {tid} {pool} {server}");
+        Ok(self.ask(core, line, || format!("ask of which server thread {tid} is"))? == 1)
+    }
+
+    /// Has a thread, which is not under [`EXT`], be of no server.
+    pub(crate) fn forget(&self, thread: Thread, core: u32) -> Result<(), Error> {
+        let tid = thread.tid;
+        self.ask(core, |_| format!("forget {tid}"), || format!("take thread {tid} from its server")).map(drop)
     }
 
     fn ask(&self, core: u32, line: impl Fn(usize) -> String, doing: impl Fn() -> String) -> Result<i64, Error> {
@@ -191,9 +239,10 @@ mod tests {
 
     #[test]
     fn orders_are_lines_for_the_pool_of_a_core_and_answers_are_numbers() {
-        let scheduler = played("echo ready; while read a b c; do echo \"$a $b $c\" >&2; echo -${b}7; done").unwrap();
+        let scheduler = played("echo ready 1; while read n what pool op rest; do echo $n -$pool$op; done").unwrap();
         let call = Call { index: 4, budget: 1_000_000, period: 10_000_000, flag: 1 };
-        assert_eq!(scheduler.order(5, Op::Add, call).unwrap(), -17);
+        assert_eq!(scheduler.order(5, Op::Add, call).unwrap(), -11);
+        assert_eq!(scheduler.order(3, Op::Set, call).unwrap(), -2);
         assert!(scheduler.has(3) && !scheduler.has(4));
         let told = scheduler.order(4, Op::Add, call).unwrap_err().to_string();
         assert!(told.contains("no pool for that core"), "{told}");
@@ -204,11 +253,23 @@ mod tests {
         let told = |script| played(script).err().map(|why| why.to_string()).unwrap_or_default();
         assert_eq!(told("echo 'failed: the kernel refuses it'"), "the kernel refuses it");
         assert!(told("exit 0").contains("has ended"));
-        assert!(told("echo hello").contains("says 'hello'"));
-        let scheduler = played("echo ready; read line; echo 'failed: no such thread'; read line").unwrap();
+        assert!(told("echo ready 7").contains("build it anew"));
+        let scheduler =
+            played("echo ready 1; read n a; echo $n failed: no such thread; read n a; echo $n 0; read n a").unwrap();
         let own = Thread::of(std::process::id()).unwrap();
         let refused = scheduler.note(own, 3, 0).unwrap_err().to_string();
         assert!(refused.contains("no such thread"), "{refused}");
+        scheduler.note(own, 3, 0).unwrap();
         assert!(scheduler.note(own, 3, 0).unwrap_err().to_string().contains("has ended"));
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_question_is_none_and_the_last_that_is_read() {
+        let mut scheduler = played("echo ready 1; read n a; echo 0 0; while read n a; do echo $n 0; done").unwrap();
+        let own = Thread::of(std::process::id()).unwrap();
+        let told = scheduler.note(own, 3, 0).unwrap_err().to_string();
+        assert!(told.contains("says '0 0' to question 1"), "{told}");
+        assert!(scheduler.note(own, 3, 0).is_err(), "an answer of that loader is believed");
+        assert!(scheduler.lost().unwrap().contains("says '0 0'"));
     }
 }
