@@ -2,7 +2,7 @@
 # The policy core as the scheduler of a kernel with sched_ext (compute/bpf/servers.bpf.c), in QEMU guests: what it decides is made
 # again natively, budgets are kept by work done, and what such schedulers stumble over.
 #
-#   tests/kernel-guest.sh              all scenes of compute/tests/kernel, on 1 and on 2 processors, and tests/backend-kernel.sh
+#   tests/kernel-guest.sh              all scenes of compute/tests/kernel, on 1 and on 2 processors
 #   tests/kernel-guest.sh N SCENE...   these, on N processors
 #
 # Time in the guests is counted in instructions, 1 ns each (-icount), so that another load of this machine changes nothing;
@@ -63,8 +63,6 @@ else
 	guest 1 shares deadline criticality alone twins calls &
 	guests+=($!)
 	guest 2 fair_first comings starved many hotplug killed &
-	guests+=($!)
-	tests/backend-kernel.sh >"$work/root.run.log" 2>&1 &
 	guests+=($!)
 	for one in "${guests[@]}"; do wait "$one" || { code=$? && ((failed != 0 && failed != 77)) || failed=$code; }; done
 	guests=()

@@ -125,6 +125,7 @@ part "OpenTelemetry: metrics and late requests sent, spans of its SDK observed" 
 part "the journal: late requests and missed periods by their fields" /usr/bin/python3 tests/journald.py
 part "stalls of giusto itself, in each phase" /usr/bin/python3 tests/stalls.py
 part "packets under Debian's kernel, in a guest" tests/packets-guest.sh
+part "giusto run with its scheduler in the kernel, in a guest" tests/backend-kernel.sh
 part "latency: as cyclictest, hogs seen, plans rest on it" /usr/bin/python3 tests/latency.py
 part "response: real services, a stall felt in full" /usr/bin/python3 tests/response.py
 part "the page, in a browser" /usr/bin/python3 tests/web.py
