@@ -15,6 +15,7 @@ pub(crate) fn planned(path: &PathPlan) -> String {
         proven.push(at_most(None, every.at));
         promised.push(at_most(None, every.within));
     }
+    promised.extend(path.despite.iter().map(|one| format!("despite {}", one.fails)));
     let how = if path.simulated.is_some() { "simulated, not proven" } else { "proven" };
     format!(
         "path {}: {}: {} {how} ({} promised); 'giusto explain {}' tells the stages\n",
@@ -49,6 +50,8 @@ pub(crate) fn of_site(site: &Site) -> Vec<String> {
 fn of_path(path: &Path) -> String {
     let points = path.points.iter().map(|point| at_most(Some(point.percentile), point.within));
     let all: Vec<String> = points.chain(path.every.map(|every| at_most(None, every))).collect();
+    let despite = path.despite.iter().map(|one| format!("despite {}", one.fails));
+    let all: Vec<String> = all.into_iter().chain(despite).collect();
     format!("path {}: {} through {}; {}", path.name, path.source, words(&path.through), all.join(", "))
 }
 
@@ -80,10 +83,10 @@ pub(crate) fn paths_json(site: &Site) -> Value {
         }
     }
     let path = |path: &Path| {
-        let Path { name, source, through, points, every, load, observe, packets, assurance } = path;
+        let Path { name, source, through, points, every, load, observe, packets, assurance, despite } = path;
         let through: Vec<Value> = through.iter().map(stage).collect();
         json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
-            "load": load, "observe": observe, "packets": packets, "assurance": assurance})
+            "load": load, "observe": observe, "packets": packets, "assurance": assurance, "despite": despite})
     };
     site.paths.all.iter().map(path).collect()
 }

@@ -92,7 +92,7 @@ pub fn play_alone(through: &[PathStage], services: &[Alone<'_>], run: &AloneRun)
         })
         .collect();
     let own = arrivals.iter().flat_map(|at| route.firsts.iter().map(|first| (*at, *first)));
-    let messages = Messages { arrivals: own.collect(), hops: route.hops.clone(), between: route.between.clone() };
+    let messages = Messages { arrivals: own.collect(), hops: route.hops.clone(), between: route.between.clone(), ..Messages::default() };
     let system = System { cores: services.len() as u32, messages, ..System::new(Order::Edf, specs) };
     let mut watched = Watched(Ends::of(&stages, route.last, arrivals.len()));
     let end = Duration::from_ns(at).checked_add(run.longest).ok_or(Error::Horizon)?;

@@ -36,7 +36,7 @@ pub use alone::{play_alone, Alone, AloneRun};
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use partitioned::{Critical, Partitioned};
-pub use path::{on_its_cores, play_path, PlayedPath};
+pub use path::{on_its_cores, play_path, play_path_that_fails, PlayedPath};
 pub use predict::{predict, predict_random, predict_under, Overload, Predicted, TaskTimes, Under};
 pub use random::{replay, sample, Interval, Sampled};
 pub use scheduler::Scheduler;

@@ -1,5 +1,6 @@
 //! Paths that share services, as flows through a net of stages.
 
+use super::despite::Gap;
 use giusto_analysis::path::{Arrival, Flow, Net, Source, Stage, Step, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
@@ -34,6 +35,8 @@ pub(super) struct Course {
     pub(super) every: Option<Duration>,
     /// Its stages, where simulation decides its percentiles.
     pub(super) simulated: Option<Vec<PathStage>>,
+    /// Failures that it bears.
+    pub(super) despite: Vec<Gap>,
 }
 
 /// What is known of a stage.

@@ -5,6 +5,7 @@
 //! yet, each is counted on by the end of its period only.
 
 mod course;
+mod despite;
 mod given;
 mod nearest;
 mod packets;

@@ -2,7 +2,7 @@
 
 use crate::words::{share, time};
 use giusto_analysis::path::PathError;
-use giusto_model::{Bandwidth, Duration, PacketBucket, PacketWay, Percentile, Rate};
+use giusto_model::{Bandwidth, Duration, Fails, PacketBucket, PacketWay, Percentile, Rate};
 use std::fmt;
 
 /// A path that does not keep its promise.
@@ -144,10 +144,19 @@ pub enum PathCause {
         within: Duration,
         /// What it takes at least.
         least: Duration,
+        /// Of it so much where this has failed, which it is to bear.
+        later: Option<(Fails, Duration)>,
         /// The stage whose part of it is largest.
         dear: String,
         /// That part.
         part: Duration,
+    },
+    /// A failure that cannot be borne.
+    Fails {
+        /// What fails.
+        fails: Fails,
+        /// Why not.
+        why: &'static str,
     },
     /// The servers of its stages find no place on their hosts.
     NoRoom {
@@ -179,6 +188,7 @@ impl PathRefusal {
             | PathCause::Interfaces { .. }
             | PathCause::LowClass { .. }
             | PathCause::Burst { .. }
+            | PathCause::Fails { .. }
             | PathCause::Analysis(_) => true,
             PathCause::Overload { .. } | PathCause::TooSlow { .. } | PathCause::NoRoom { .. } => false,
         }
@@ -283,7 +293,7 @@ impl fmt::Display for PathCause {
                 share(*load),
                 share(*most)
             ),
-            PathCause::TooSlow { percentile, within, least, dear, part } => {
+            PathCause::TooSlow { percentile, within, least, later, dear, part } => {
                 match percentile {
                     Some(percentile) => write!(f, "{percentile} ≤ {within} is not kept")?,
                     None => write!(f, "every message within {within} is not kept")?,
@@ -291,12 +301,19 @@ impl fmt::Display for PathCause {
                 write!(
                     f,
                     ", with as much of a core for each stage as there is: it takes {}, {} of it at '{dear}'",
-                    time(*least),
+                    time(later.as_ref().and_then(|(_, later)| least.checked_sub(*later)).unwrap_or(*least)),
                     time(*part)
-                )
+                )?;
+                match later {
+                    None => Ok(()),
+                    Some((fails, later)) => write!(f, ", and {} more when {fails} has failed", time(*later)),
+                }
             }
             PathCause::NoRoom { service, needs, why } => {
                 write!(f, "its stage '{service}' needs {} of a core, and has no place: {why}", share(*needs))
+            }
+            PathCause::Fails { fails, why } => {
+                write!(f, "what it is promised cannot be kept despite the loss of {fails}: {why}")
             }
             PathCause::Analysis(why) => write!(f, "{why}"),
         }

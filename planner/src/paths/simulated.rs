@@ -65,18 +65,19 @@ impl<'a> Model<'a> {
 
     /// Whether servers are worth the runs that decide.
     pub(super) fn seems_kept(&self, servers: &[Interface]) -> Result<bool, Error> {
-        let least = self.course.points.iter().map(beyond).fold(1.0, f64::min);
+        let points = self.points(servers);
+        let least = points.iter().map(beyond).fold(1.0, f64::min);
         let runs = ((TRIAL / least / COUNTED as f64) as usize).max(AT_ONCE);
         let took = self.runs(servers, 0, runs)?;
         let late = |point: &Within| took.iter().flatten().filter(|took| **took > point.within).count() as f64;
         let messages = (runs * COUNTED) as f64;
-        Ok(self.course.points.iter().all(|point| late(point) <= TRIED * beyond(point) * messages))
+        Ok(points.iter().all(|point| late(point) <= TRIED * beyond(point) * messages))
     }
 
     /// Runs until they decide, of which those of another `attempt` are others; `None`: for no. The chance of a wrong yes at any
     /// attempt is [`RISK`] at most.
     pub(super) fn decided(&self, servers: &[Interface], attempt: u32) -> Result<Option<Shown>, Error> {
-        let points = &self.course.points;
+        let points = &self.points(servers);
         let enough = (f64::from(2u32.pow(attempt + 1)) / RISK).ln();
         let least = points.iter().map(beyond).fold(1.0, f64::min);
         let most = (8.0 * enough / least) as usize;
@@ -106,6 +107,13 @@ impl<'a> Model<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// What is promised, less what a failure that is borne may cost.
+    fn points(&self, servers: &[Interface]) -> Vec<Within> {
+        let later = self.asked.later(self.course, servers).map_or(Duration::ZERO, |(_, later)| later);
+        let left = |point: &Within| Within { within: point.within.checked_sub(later).unwrap_or_default(), ..*point };
+        self.course.points.iter().map(left).collect()
     }
 
     /// What the counted messages of so many runs took.

@@ -12,6 +12,7 @@ mod assumed;
 mod broken;
 mod criticality;
 mod demand;
+mod despite;
 mod entry;
 mod exact;
 mod excess;

@@ -5,6 +5,7 @@
 //! message, from what each server does at least.
 
 use super::broken::Broken;
+use super::despite;
 use super::interface;
 use super::late::{claimed, late_at, Counted};
 use super::meets::Group;
@@ -54,10 +55,14 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
     }
     let (mut compared, mut believed) = (0, 0);
     let elsewhere = stages.len() - here(&stages);
+    let shares = together.iter().filter(|first| **first == together[nth]).count() > 1;
+    believed += despite::check(plan, path, &stages, shares)?;
+    compared += path.despite.len() - believed;
     if let Some(simulated) = &path.simulated {
         let messages = simulated::check(plan, (path, simulated), &stages)?;
         let (claims, name) = (path.points.len(), path.name.clone());
-        let (compared, believed) = if messages > 0 { (claims, 0) } else { (0, claims) };
+        let (own, others) = if messages > 0 { (claims, 0) } else { (0, claims) };
+        let (compared, believed) = (compared + own, believed + others);
         return Ok(CheckedPath { name, stages: here(&stages), compared, believed, simulated: Some(messages) });
     }
     let group = Group::of(plan, together, nth)?;
