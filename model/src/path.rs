@@ -1,7 +1,8 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
 use crate::{
-    times_of, together, Assurance, Bucket, Despite, DespitePlan, Duration, Link, LinkStage, Percentile, Rate, Reason, SimulatedPath, Within,
+    times_of, together, Assurance, Bucket, Despite, DespitePlan, Duration, Link, LinkStage, Percentile, Rate, Reason,
+    SimulatedPath, Within,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

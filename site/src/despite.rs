@@ -10,7 +10,8 @@ use giusto_model::{Despite, Duration, Fails, Restart, Service, Through};
 pub(crate) const DESPITE: Grammar =
     Grammar { what: "a failure that a path bears", keys: &["service", "topic", "gap"], later: &[] };
 
-const EXPECTED: &str = "expected what may fail: leader, that of the ensemble, or a service or topic of the path and how long it \
+const EXPECTED: &str =
+    "expected what may fail: leader, that of the ensemble, or a service or topic of the path and how long it \
                         stands still then, such as {service: camera, gap: 300ms}, or a list of these";
 const GAP: &str = "gap: 300ms";
 
@@ -32,7 +33,8 @@ pub(crate) fn read(node: &Node, known: &Known) -> Result<Vec<Despite>, Fault> {
     for item in items {
         let one = one(item, known)?;
         if found.iter().any(|other| other.fails == one.fails) {
-            return Err(item.fault(format!("{} is written twice", one.fails), "expected each once: one of them fails at a time"));
+            return Err(item
+                .fault(format!("{} is written twice", one.fails), "expected each once: one of them fails at a time"));
         }
         found.push(one);
     }
@@ -58,7 +60,9 @@ fn one(node: &Node, known: &Known) -> Result<Despite, Fault> {
     on_path(at, &fails, known)?;
     let gap = fields.need("gap", GAP)?;
     match duration(gap)? {
-        Duration::ZERO => Err(gap.fault("what fails stands still for some time", format!("expected more, such as {GAP}"))),
+        Duration::ZERO => {
+            Err(gap.fault("what fails stands still for some time", format!("expected more, such as {GAP}")))
+        }
         time => Ok(Despite { fails, gap: Some(time) }),
     }
 }

@@ -109,7 +109,11 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
     let links = links::read(&fields, &hosts, base)?;
-    let paths = paths::read(&fields, links, &paths::Known { services: &services, topics: &topics, coordination: coordination.as_ref() })?;
+    let paths = paths::read(
+        &fields,
+        links,
+        &paths::Known { services: &services, topics: &topics, coordination: coordination.as_ref() },
+    )?;
     Ok(Site { hosts, services, topics, coordination, paths, modes })
 }
 

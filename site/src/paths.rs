@@ -10,7 +10,8 @@ use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
 use giusto_model::{
-    Assurance, Coordination, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic,
+    Assurance, Coordination, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through,
+    Topic,
 };
 
 pub(crate) const PATH: Grammar = Grammar {

@@ -10,9 +10,9 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Assurance, Bandwidth, Despite, Duration, Fails, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay,
-    Path, PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, SimulatedPath,
-    Site, Steps, Through, TopicPlan,
+    Assurance, Bandwidth, Despite, Duration, Fails, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan,
+    PacketWay, Path, PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage,
+    SimulatedPath, Site, Steps, Through, TopicPlan,
 };
 
 /// The stages of a path so far.
@@ -92,7 +92,9 @@ impl Given<'_> {
         let at = match &one.fails {
             Fails::Leader => None,
             Fails::Service(name) => Some(place(&|stage| stage.service() == Some(name))?),
-            Fails::Topic(name) => Some(place(&|stage| matches!(stage, PathStage::Tokens(one) if one.tokens_of == *name))?),
+            Fails::Topic(name) => {
+                Some(place(&|stage| matches!(stage, PathStage::Tokens(one) if one.tokens_of == *name))?)
+            }
         };
         // The site has an ensemble where its leader may fail: it was read so.
         let gap = one.gap.or(self.outage).ok_or_else(|| self.range())?;

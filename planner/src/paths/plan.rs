@@ -15,8 +15,8 @@ use crate::{coordination, topics};
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
-    together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource,
-    PathStage, Promise, SimulatedPath, Site, Within,
+    together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart,
+    PathPlan, PathPoint, PathSource, PathStage, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 

@@ -78,7 +78,8 @@ impl<'a> Proofs<'a> {
         let course = &self.asked.courses[nth];
         let net = self.asked.net(servers)?;
         for &Within { percentile, within } in &course.points {
-            let taken = self.apart(course).checked_add(self.later(course, servers)).unwrap_or(Duration::from_ns(u64::MAX));
+            let taken =
+                self.apart(course).checked_add(self.later(course, servers)).unwrap_or(Duration::from_ns(u64::MAX));
             let Some(left) = within.checked_sub(taken) else { return Ok(false) };
             let laws = &mut self.laws.borrow_mut()[nth];
             let kept = match is_within(&net, nth, beyond(percentile), left, laws) {
