@@ -192,7 +192,7 @@ fn forms(rng: &mut StdRng) -> Site {
 fn no_message_is_later_by_more_than_a_failure_may_cost() {
     let mut rng = StdRng::seed_from_u64(68);
     let (mut compared, mut nearest, mut kinds) = (0, 0.0f64, [0; 3]);
-    for _ in 0..60 {
+    for _ in 0..30 {
         let site = forms(&mut rng);
         let Ok(found) = plan(&site, &facts()) else { continue };
         for failing in &found.paths[0].despite {
@@ -216,7 +216,7 @@ fn no_message_is_later_by_more_than_a_failure_may_cost() {
         }
     }
     println!("{compared} messages beside {kinds:?} failures; the nearest at {nearest:.3} of what one may cost");
-    assert!(nearest > 0.95 && kinds.iter().all(|count| *count >= 5), "{nearest} {kinds:?}");
+    assert!(nearest > 0.95 && kinds.iter().all(|count| *count >= 3), "{nearest} {kinds:?}");
 }
 
 /// Failures of one kind again and again: messages near them, and how many of these were later than promised.
@@ -240,7 +240,7 @@ fn near(plan: &Plan, failing: &DespitePlan, seed: u64) -> (usize, usize, usize) 
 fn messages_that_a_failure_touches_are_in_time_as_often_as_is_promised() {
     // Also where those of others come in behind what fails and are not late.
     let bears = [leader(), ends("a", "200ms"), stands("300ms")];
-    let found = told(&with_topic(chain(poisson("50/s"), &["2ms", "3ms", "1ms"], "1300ms", &bears), 120));
+    let found = told(&with_topic(chain(poisson("50/s"), &["2ms", "3ms", "1ms"], "2s", &bears), 120));
     let path = &found.paths[0];
     assert_eq!(path.despite.len(), 3);
     // The leader's is twice, as the topic brings messages of others.
@@ -261,7 +261,7 @@ fn messages_that_a_failure_touches_are_in_time_as_often_as_is_promised() {
 
 #[test]
 fn what_cannot_be_borne_is_refused_with_what_would_fit() {
-    let short = refused(&chain(poisson("40/s"), &["1ms", "2ms"], "250ms", &[ends("b", "200ms")]));
+    let short = refused(&chain(poisson("40/s"), &["1ms", "2ms"], "220ms", &[ends("b", "200ms")]));
     let PathCause::TooSlow { later: Some((Fails::Service(name), later)), .. } = &short.cause else { panic!("{short}") };
     assert!(name == "b" && *later >= time("200ms"), "{short}");
     let told = short.to_string();
@@ -307,7 +307,7 @@ fn what_is_simulated_leaves_room_for_a_failure() {
 #[test]
 fn whatever_is_changed_of_what_is_borne_is_noticed() {
     let bears = [leader(), ends("a", "200ms"), stands("300ms")];
-    let site = with_topic(chain(poisson("50/s"), &["2ms", "3ms", "1ms"], "1300ms", &bears), 120);
+    let site = with_topic(chain(poisson("50/s"), &["2ms", "3ms", "1ms"], "2s", &bears), 120);
     let good = told(&site);
     let broken = |change: &dyn Fn(&mut Plan)| {
         let mut plan = good.clone();
@@ -324,7 +324,7 @@ fn whatever_is_changed_of_what_is_borne_is_noticed() {
         (later, on(1, &|one| one.gap = time("300ms"))),
         ("until another leader has written", on(0, &|one| one.gap = less(one.gap))),
         ("messages that it touches", on(1, &|one| one.touched -= 12)),
-        ("in time after a failure", on(2, &|one| one.later = time("1200ms"))),
+        ("in time after a failure", on(2, &|one| one.later = time("1950ms"))),
         ("some time for which it stands still", on(2, &|one| one.gap = Duration::ZERO)),
         ("a service of the path", on(1, &|one| one.fails = Fails::Service("d".into()))),
         ("a topic of the path", on(2, &|one| one.fails = Fails::Topic("others".into()))),

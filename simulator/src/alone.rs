@@ -258,6 +258,11 @@ fn relaxation(often: f64, mean: f64, variation: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::simulate;
+    use crate::system::{Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Workload};
+    use crate::trace::Observer;
+    use giusto_model::{Instant, JobRecord, ServerKind, Task};
+    use giusto_policy::Order;
 
     fn served(budget: u64, period: u64) -> Served {
         Served { period, budget }
@@ -272,6 +277,67 @@ mod tests {
             let time = one.takes(work);
             assert_eq!((one.supply(time), one.supply(time - 1)), (work, work - 1));
         }
+    }
+
+    /// Ends of messages of a deferrable server beside one that takes all it can get.
+    fn beside(messages: &[Message], work: u64, own: (u64, u64), other: (u64, u64)) -> Vec<u64> {
+        let server = |(budget, period): (u64, u64), workload| ServerSpec {
+            kind: ServerKind::Deferrable,
+            budget: Duration::from_ns(budget),
+            period: Duration::from_ns(period),
+            first: Duration::ZERO,
+            priority: 0,
+            vcpus: 1,
+            workload,
+        };
+        let task = Task::sporadic("message", Duration::from_ns(1), Duration::from_ns(own.1));
+        let execution = Execution::Samples([work].into());
+        let workload = Workload { tasks: vec![task], guest: Guest::Fifo, execution, sporadic: Sporadic::Messages };
+        let arrivals = messages.iter().map(|(at, _)| (Instant::from_ns(*at), To { server: 0, task: 0 })).collect();
+        let messages = Messages { arrivals, ..Messages::default() };
+        let servers = vec![server(own, Some(workload)), server(other, None)];
+        let system = System { messages, ..System::new(Order::Edf, servers) };
+        struct Ends(Vec<u64>);
+        impl Observer for Ends {
+            fn job(&mut self, _: usize, job: &JobRecord) -> Result<(), Error> {
+                self.0.extend(job.finish.map(Instant::ns));
+                Ok(())
+            }
+        }
+        let mut ends = Ends(Vec::new());
+        simulate(&system, Duration::from_ns(4_000_000), 1, &mut ends).unwrap();
+        ends.0
+    }
+
+    #[test]
+    fn beside_others_a_message_is_a_period_later_at_most_and_more_than_that_beyond_a_server_of_its_own() {
+        let mut rng = stream(5, 1);
+        let mut beyond = 0;
+        for _ in 0..400 {
+            // Of another the rest, in short periods: it is before whatever comes late in a long one.
+            let period = 1_000 * rng.random_range(4..30);
+            let budget = period / rng.random_range(4..10);
+            let other = period / rng.random_range(3..12);
+            let company = (other * rng.random_range(30..70) / 100, other);
+            let work = rng.random_range(budget / 2..3 * budget);
+            let mut at = 0;
+            let messages: Vec<Message> = (0..20)
+                .map(|_| {
+                    at += rng.random_range(0..8 * period);
+                    (at, true)
+                })
+                .collect();
+            let one = served(budget, period);
+            let ends = beside(&messages, work, (budget, period), company);
+            let alone = beside(&messages, work, (budget, period), (0, 1_000_000));
+            let sure = one.on_grid(&messages, &[work; 20], 0);
+            assert_eq!(ends.len(), 20);
+            for ((end, alone), sure) in ends.iter().zip(alone).zip(sure) {
+                assert!(*end <= sure + period, "{end} beyond {sure} and {period}: {budget} {work} {company:?}");
+                beyond += u32::from(*end > alone + period);
+            }
+        }
+        assert!(beyond > 0, "none was more than a period later than on a server of its own");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod modes;
 mod network;
 mod path;
 mod percentiles;
+mod played;
 mod promise;
 mod raft;
 mod read;
