@@ -280,7 +280,7 @@ mod tests {
     }
 
     /// Ends of messages of a deferrable server beside one that takes all it can get.
-    fn beside(messages: &[Message], work: u64, own: (u64, u64), other: (u64, u64)) -> Vec<u64> {
+    fn beside(messages: &[Message], work: u64, own: (u64, u64), other: Option<(u64, u64)>) -> Vec<u64> {
         let server = |(budget, period): (u64, u64), workload| ServerSpec {
             kind: ServerKind::Deferrable,
             budget: Duration::from_ns(budget),
@@ -295,7 +295,8 @@ mod tests {
         let workload = Workload { tasks: vec![task], guest: Guest::Fifo, execution, sporadic: Sporadic::Messages };
         let arrivals = messages.iter().map(|(at, _)| (Instant::from_ns(*at), To { server: 0, task: 0 })).collect();
         let messages = Messages { arrivals, ..Messages::default() };
-        let servers = vec![server(own, Some(workload)), server(other, None)];
+        let mut servers = vec![server(own, Some(workload))];
+        servers.extend(other.map(|other| server(other, None)));
         let system = System { messages, ..System::new(Order::Edf, servers) };
         struct Ends(Vec<u64>);
         impl Observer for Ends {
@@ -328,8 +329,8 @@ mod tests {
                 })
                 .collect();
             let one = served(budget, period);
-            let ends = beside(&messages, work, (budget, period), company);
-            let alone = beside(&messages, work, (budget, period), (0, 1_000_000));
+            let ends = beside(&messages, work, (budget, period), Some(company));
+            let alone = beside(&messages, work, (budget, period), None);
             let sure = one.on_grid(&messages, &[work; 20], 0);
             assert_eq!(ends.len(), 20);
             for ((end, alone), sure) in ends.iter().zip(alone).zip(sure) {

@@ -11,7 +11,7 @@ use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
 use giusto_model::{
     Assurance, Coordination, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through,
-    Topic,
+    Topic, Within,
 };
 
 pub(crate) const PATH: Grammar = Grammar {
@@ -118,8 +118,20 @@ fn path(key: &Text, value: &Node, known: &Known<'_>) -> Result<Path, Fault> {
             let at = fields.get("assurance").unwrap_or(node);
             Err(at.fault("no number of runs shows that every message is in time", "leave it out: that is proven"))
         }
+        (PathSource::Poisson(_), ..) if assurance == Assurance::Simulated && points.iter().any(is_too_rare) => {
+            let at = fields.get("assurance").unwrap_or(node);
+            Err(at.fault(
+                "messages beyond such a percentile are too rare for simulation to tell",
+                "expected p99.99 at most, or leave it out",
+            ))
+        }
         _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets, assurance, despite }),
     }
+}
+
+/// Ten times as many runs would be needed for ten times as few.
+fn is_too_rare(point: &Within) -> bool {
+    point.percentile.percent() > 99.99
 }
 
 fn assurance(node: &Node) -> Result<Assurance, Fault> {
