@@ -1,6 +1,7 @@
 //! Paths in words and in JSON.
 
 use giusto_model::{Duration, Link, LinkTimes, Path, PathPlan, Percentile, Site, Steps, Through};
+use giusto_planner::{share, Saving};
 use serde_json::{json, Value};
 
 /// `path braking: camera, controller: p99 ≤ 22.1 ms proven (p99 ≤ 30 ms promised); 'giusto explain braking' tells the stages`
@@ -35,6 +36,19 @@ pub(crate) fn route(path: &PathPlan) -> String {
 fn at_most(percentile: Option<Percentile>, time: Duration) -> String {
     let what = percentile.map_or("every message".to_string(), |percentile| percentile.to_string());
     format!("{what} ≤ {time:.3}")
+}
+
+/// What simulation instead of a proof would save, and what that rests on.
+pub(crate) fn saving(saving: &Saving) -> String {
+    let Saving { proven, simulated, messages, risk_ppm } = saving;
+    let instead = match simulated < proven {
+        true => format!("{} of a core for its services instead of {}", share(*simulated), share(*proven)),
+        false => format!("as much for its services, {} of a core", share(*proven)),
+    };
+    format!(
+        "'assurance: simulated' would reserve {instead}: {messages} messages of independent runs, with a chance of a wrong yes of {risk_ppm} \
+         in a million at most, in the place of a proof"
+    )
 }
 
 /// Links and paths of a site, a line each.

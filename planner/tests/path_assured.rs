@@ -4,7 +4,7 @@ mod common;
 
 use common::{path, plan, sites, stage};
 use giusto_model::{Assurance, Certificate, Duration, PathPlan, PathSource, Plan, Site, Through, Within};
-use giusto_planner::{explain, Facts, PathCause, Refusal};
+use giusto_planner::{explain, would_save, Facts, PathCause, Refusal};
 use giusto_simulator::{play_path, Unobserved};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;
@@ -79,6 +79,26 @@ fn what_is_simulated_as_it_is_planned_keeps_the_promise() {
     }
     println!("{kept} paths; the nearest at {nearest:.2} of what was promised");
     assert!(nearest > 0.3, "{nearest}");
+}
+
+#[test]
+fn a_proven_plan_tells_what_simulation_would_save() {
+    let with = |assurance| told(&site("40/s", ["1ms", "2ms", "1ms"], "100ms", assurance));
+    let (proven, simulated) = (with(Assurance::Proven), with(Assurance::Simulated));
+    let saved = would_save(&proven, "braking").unwrap().unwrap();
+    assert!((saved.proven.as_f64() - cost(&proven)).abs() < 1e-6, "{saved:?}");
+    // What a site that asks for it gets.
+    assert!((saved.simulated.as_f64() - cost(&simulated)).abs() < 1e-6, "{saved:?} {}", cost(&simulated));
+    assert_eq!((saved.risk_ppm, saved.messages), (100, simulated.paths[0].simulated.as_ref().unwrap().messages));
+    // Nothing is told of what is simulated already, of rare messages, and of paths that share services.
+    assert_eq!(would_save(&simulated, "braking").unwrap(), None);
+    let mut rare = site("40/s", ["1ms", "2ms", "1ms"], "200ms", Assurance::Proven);
+    rare.paths.all[0].points[0].percentile = "p99.95".parse().unwrap();
+    assert_eq!(would_save(&told(&rare), "braking").unwrap(), None);
+    let mut two = site("20/s", ["1ms", "2ms", "1ms"], "150ms", Assurance::Proven);
+    let other = path("other", two.paths.all[0].source, vec![Through::Service("detector".into())], time("100ms"));
+    two.paths.all.push(other);
+    assert_eq!(would_save(&told(&two), "other").unwrap(), None);
 }
 
 #[test]
