@@ -155,10 +155,11 @@ impl Group<'_> {
     /// Whether a path that shares services with others is one of those that can be planned together.
     fn alike(&self, given: &Given, through: &[PathStage]) -> Result<(), Refusal> {
         let Some(other) = self.0.iter().find(|other| other.path.name != given.path.name) else { return Ok(()) };
+        let is_random = |given: &Given| matches!(given.path.source, PathSource::Poisson(_));
         let unlike = match given.path.source {
             PathSource::Poisson(_) if given.path.assurance == Assurance::Simulated => Some(Unlike::Simulated),
-            PathSource::Periodic { .. } => Some(Unlike::Periodic),
-            PathSource::Poisson(_) => through.iter().find_map(|stage| match stage {
+            _ if self.0.iter().any(|other| is_random(other) != is_random(given)) => Some(Unlike::Mixed),
+            _ => through.iter().find_map(|stage| match stage {
                 PathStage::Service(stage) => stage.branch.map(|_| Unlike::Fork),
                 PathStage::Tokens(_) | PathStage::Broker(_) => Some(Unlike::Topic),
                 PathStage::Interface(_) => Some(Unlike::Interface),

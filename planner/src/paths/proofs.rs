@@ -172,7 +172,10 @@ impl<'a> Proofs<'a> {
         };
         let at = found.within.checked_add(self.apart(course)).ok_or(Error::Range)?;
         let late = |(nth, late): (usize, &Late)| late.delay.checked_add(self.asked.late(course, nth));
-        let parts: Option<Vec<Duration>> = (0..).zip(&found.stages).map(late).collect();
+        // Of paths that share services the ways between are stages of the net as well.
+        let is_way = |late: &&Late| self.asked.courses.len() > 1 && late.stage >= self.asked.stages.len();
+        let own = found.stages.iter().filter(|late| !is_way(late));
+        let parts: Option<Vec<Duration>> = (0..).zip(own).map(late).collect();
         Ok(Some(PathEvery { within: promised, at, parts: parts.ok_or(Error::Range)? }))
     }
 

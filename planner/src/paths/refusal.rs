@@ -19,8 +19,8 @@ pub struct PathRefusal {
 /// What a path cannot have that shares services with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlike {
-    /// Messages in periods.
-    Periodic,
+    /// Messages in periods where those of the others come at random, or the other way round.
+    Mixed,
     /// A promise that simulation decides.
     Simulated,
     /// Branches.
@@ -214,7 +214,14 @@ impl fmt::Display for PathCause {
             ),
             PathCause::Unlike { unlike, other } => {
                 let has = match unlike {
-                    Unlike::Periodic => "messages in periods",
+                    Unlike::Mixed => {
+                        return write!(
+                            f,
+                            "it shares services with path '{other}', and of one of them, or of others that share some with them, \
+                             messages come in periods, of the other at random: no law is known of messages behind such that come \
+                             in periods, and no longest time behind such at random; expected services of its own, or sources alike"
+                        )
+                    }
                     Unlike::Simulated => "'assurance: simulated'",
                     Unlike::Fork => "a fork",
                     Unlike::Topic => "a topic",

@@ -40,6 +40,7 @@ mod topic;
 mod unchecked;
 mod wake_up;
 mod windows;
+mod windows_of_paths;
 
 pub use admission::CheckedCore;
 pub use broken::Broken;
