@@ -7,7 +7,7 @@
 
 use super::broken::Broken;
 use super::route::{self, Server, Stage};
-use giusto_model::{Duration, PathEvery, PathPlan, PathSource, PathStage, Plan};
+use giusto_model::{PathEvery, PathPlan, PathSource, PathStage, Plan};
 
 /// Messages in a row that are looked at.
 const MOST: usize = 4_000;
@@ -203,7 +203,7 @@ fn through(run: &[(&Server, u128)], began: &[u128]) -> Result<u128, Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giusto_model::ServiceTime;
+    use giusto_model::{Duration, ServiceTime};
 
     #[test]
     fn messages_of_two_paths_that_come_at_once_wait_for_each_other() {
