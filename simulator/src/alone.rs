@@ -111,8 +111,8 @@ impl Play<'_> {
                 let before = self.through[..nth].iter().filter(|stage| stage.service().is_some()).count();
                 let service = &self.services[before];
                 let rng = &mut stream(self.run.seed, nth as u64);
-                let samples = service.service.samples();
-                let work: Vec<u64> = messages.iter().map(|_| samples[rng.random_range(0..samples.len())]).collect();
+                let times = Times::of(service.service);
+                let work: Vec<u64> = messages.iter().map(|_| times.draw(rng)).collect();
                 let served = Served::new(service.server)?;
                 let ends = match own.on == self.first {
                     true => served.on_grid(&messages, &work, self.begin),
@@ -153,6 +153,25 @@ impl Play<'_> {
             all.push(own);
         }
         all
+    }
+}
+
+/// Times, and the probability up to each.
+struct Times(Vec<(u64, f64)>);
+
+impl Times {
+    fn of(service: &ServiceTime) -> Times {
+        let up_to = |sum: &mut f64, (time, p): (Duration, f64)| {
+            *sum += p;
+            Some((time.ns(), *sum))
+        };
+        Times(service.bound().into_iter().scan(0.0, up_to).collect())
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
+        let drawn: f64 = rng.random_range(0.0..1.0);
+        let nth = self.0.partition_point(|(_, up_to)| *up_to <= drawn);
+        self.0[nth.min(self.0.len() - 1)].0
     }
 }
 
