@@ -182,7 +182,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     }
     table::print(&text)?;
     if let Some(saving) = giusto_planner::would_save(&plan, &args.name).map_err(Failure::running)? {
-        say!("{}", crate::paths::saving(&saving));
+        table::say!("{}", crate::paths::saving(&saving));
     }
     Ok(ExitCode::SUCCESS)
 }

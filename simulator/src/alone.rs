@@ -280,7 +280,7 @@ mod tests {
     use crate::engine::simulate;
     use crate::system::{Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Workload};
     use crate::trace::Observer;
-    use giusto_model::{Instant, JobRecord, ServerKind, Task};
+    use giusto_model::{Instant, JobRecord, ServerKind, ServiceStage, Task};
     use giusto_policy::Order;
 
     fn served(budget: u64, period: u64) -> Served {
@@ -358,6 +358,22 @@ mod tests {
             }
         }
         assert!(beyond > 0, "none was more than a period later than on a server of its own");
+    }
+
+    #[test]
+    fn a_service_of_another_host_is_at_the_worst_place() {
+        let on = |service: &str, on: &str| {
+            let (service, on) = (service.to_string(), on.to_string());
+            PathStage::Service(ServiceStage { service, on, link: None, branch: None })
+        };
+        let service = ServiceTime::Constant { time: Duration::from_us(900) };
+        let server = Interface { budget: Duration::from_ms(1), period: Duration::from_ms(10) };
+        let services = [Alone { server, late: Duration::ZERO, service: &service }; 2];
+        let run = AloneRun { rate: "30/s".parse().unwrap(), before: 50, counted: 500, seed: 4 };
+        let near = play_alone(&[on("a", "edge-1"), on("b", "edge-1")], &services, &run).unwrap();
+        let far = play_alone(&[on("a", "edge-1"), on("b", "edge-2")], &services, &run).unwrap();
+        assert!(near.iter().zip(&far).all(|(near, far)| near <= far));
+        assert!(near.iter().zip(&far).filter(|(near, far)| near < far).count() > 400);
     }
 
     #[test]
