@@ -3,7 +3,7 @@
 //!
 //! δ(q) is the shortest window in which q messages may come. At a service that others come to as well, a message waits for all that
 //! may have come: the longest S(work of a closed window Δ) − Δ. Services one after the other that no other path goes through are
-//! taken together, message by message.
+//! taken together, message by message, with what is between them.
 
 use super::broken::Broken;
 use super::route::{self, Server, Stage};
@@ -22,6 +22,11 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// Where messages go on to.
+    fn next(&self, nth: usize) -> Option<&str> {
+        self.services.get(nth + 1).copied()
+    }
+
     /// What is added behind a service: what comes late there, and the link to the next one.
     fn way(&self, nth: usize) -> u128 {
         let next = self.path.through.get(nth + 1).and_then(PathStage::link).unwrap_or_default();
@@ -92,7 +97,7 @@ fn too_many() -> Broken {
 /// Services in an order in which all paths go forward are looked at one by one; of the own path the times are added up.
 fn longest(all: &mut [Known], own: usize) -> Result<u128, Broken> {
     let mut reached = vec![0usize; all.len()];
-    let (mut sum, mut run) = (0u128, Vec::new());
+    let (mut sum, mut run): (u128, Vec<Taken>) = (0, Vec::new());
     // What came to the first service of the run.
     let mut began: Vec<u128> = Vec::new();
     while (0..all.len()).any(|flow| reached[flow] < all[flow].services.len()) {
@@ -116,11 +121,10 @@ fn longest(all: &mut [Known], own: usize) -> Result<u128, Broken> {
                     if run.is_empty() {
                         began.clone_from(&all[own].distances);
                     }
-                    run.push((server, delay));
+                    run.push(Taken::At(server, delay));
                 }
                 _ => sum += through(&std::mem::take(&mut run), &began)? + delay,
             }
-            sum += all[own].way(reached[own]);
         }
         let (least, most) = takes(server);
         for flow in &here {
@@ -140,8 +144,22 @@ fn longest(all: &mut [Known], own: usize) -> Result<u128, Broken> {
                 }
                 _ => distances.iter().map(|at| (at + least).saturating_sub(delay)).collect(),
             };
-            let apart = |(q, at): (usize, u128)| at.max(q as u128 * least).saturating_sub(way);
-            all[*flow].distances = after.into_iter().enumerate().map(apart).collect();
+            let apart = |(q, at): (usize, u128)| at.max(q as u128 * least);
+            let leaves: Vec<u128> = after.into_iter().enumerate().map(apart).collect();
+            if *flow == own {
+                let is_shared = here
+                    .iter()
+                    .any(|other| *other != own && all[*other].next(reached[*other]) == all[own].next(reached[own]));
+                if is_shared {
+                    sum += through(&std::mem::take(&mut run), &began)? + way;
+                } else {
+                    if run.is_empty() {
+                        began.clone_from(&leaves);
+                    }
+                    run.push(Taken::Between(way));
+                }
+            }
+            all[*flow].distances = leaves.into_iter().map(|at| at.saturating_sub(way)).collect();
             reached[*flow] += 1;
         }
     }
@@ -175,20 +193,37 @@ fn waits(server: &Server, flows: &[&[u128]]) -> Result<u128, Broken> {
     Err(too_many())
 }
 
-/// Of services one after the other without others the lesser of the sum and of what they take as one: message q of a busy time
-/// has left all of them max over n_1 + … + n_k = q + k − 1 of Σ done_i(n_i) after it began.
-fn through(run: &[(&Server, u128)], began: &[u128]) -> Result<u128, Broken> {
-    let sum = run.iter().map(|(_, delay)| delay).sum();
+/// What a path goes through without others.
+enum Taken<'a> {
+    /// A service, and what a message takes there at most by itself.
+    At(&'a Server<'a>, u128),
+    /// What is between two, at most.
+    Between(u128),
+}
+
+/// Of what a path goes through without others the lesser of the sum and of what it takes as one: message q of a busy time has left all of
+/// it max over n_1 + … + n_k = q + k − 1 of Σ done_i(n_i) after it began.
+fn through(run: &[Taken], began: &[u128]) -> Result<u128, Broken> {
+    let each = |one: &Taken| match one {
+        Taken::At(_, delay) => *delay,
+        Taken::Between(way) => *way,
+    };
+    let sum = run.iter().map(each).sum();
     if run.len() < 2 {
         return Ok(sum);
     }
     let mut messages = 16;
     while messages < began.len().min(MOST / 2) {
         let mut left = vec![0u128; messages];
-        for (server, _) in run {
-            let most = takes(server).1;
-            let own: Vec<u128> = (1..=messages as u128).map(|n| done(server, n * most)).collect();
-            left = (0..messages).map(|q| (0..=q).map(|n| left[q - n] + own[n]).max().unwrap_or(0)).collect();
+        for one in run {
+            match one {
+                Taken::Between(way) => left.iter_mut().for_each(|at| *at += way),
+                Taken::At(server, _) => {
+                    let most = takes(server).1;
+                    let own: Vec<u128> = (1..=messages as u128).map(|n| done(server, n * most)).collect();
+                    left = (0..messages).map(|q| (0..=q).map(|n| left[q - n] + own[n]).max().unwrap_or(0)).collect();
+                }
+            }
         }
         // Until what has come is done before the next comes.
         if left.iter().zip(&began[1..]).any(|(left, next)| left <= next) {
