@@ -3,7 +3,7 @@
 //! A stage that stands still for a time and then goes on is, from there on, no later than one that began so much later, in whole
 //! periods of its grid. All stages are monotone, so messages behind it are later by that at most, too.
 
-use super::course::{Asked, Course, Spot};
+use super::course::{Asked, Course, Gap, Spot};
 use super::refusal::PathCause;
 use crate::words::{reason, time};
 use giusto_model::{Bucket, DespitePlan, Duration, Fails, Interface, PathSource, Reason};
@@ -11,16 +11,6 @@ use giusto_model::{Bucket, DespitePlan, Duration, Fails, Interface, PathSource, 
 /// The chance that more messages are touched by a failure than are told.
 const MORE: f64 = 1e-4;
 const FOR_EVER: Duration = Duration::from_ns(u64::MAX);
-
-/// A failure that is borne.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Gap {
-    pub(super) fails: Fails,
-    /// The stage that stands still; `None`: any of them may.
-    pub(super) at: Option<usize>,
-    /// So long at most.
-    pub(super) gap: Duration,
-}
 
 /// In whole periods.
 fn whole(time: Duration, period: Duration) -> Duration {

@@ -1,7 +1,6 @@
 //! The stages of a path, and what has to be found of them.
 
-use super::course::{Ask, Asked, Course, Spot};
-use super::despite::Gap;
+use super::course::{Ask, Asked, Course, Gap, Spot};
 use super::packets;
 use super::refusal::{PathCause, PathRefusal};
 use super::topic;

@@ -2,8 +2,7 @@
 //!
 //! It takes seconds, so a plan does not tell it of all its paths; `giusto explain PATH` does.
 
-use super::course::{Ask, Asked, Course, Spot};
-use super::despite::Gap;
+use super::course::{Ask, Asked, Course, Gap, Spot};
 use super::search::simulated_from;
 use super::simulated::RISK;
 use giusto_analysis::Error;
