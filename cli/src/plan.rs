@@ -181,7 +181,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         };
     }
     table::print(&text)?;
-    if let Some(saving) = giusto_planner::would_save(&plan, &args.name).map_err(Failure::running)? {
+    // A service or a topic of that name is what was explained.
+    let is_path = text.starts_with("path ");
+    let saving = if is_path { giusto_planner::would_save(&plan, &args.name).map_err(Failure::running)? } else { None };
+    if let Some(saving) = saving {
         table::say!("{}", crate::paths::saving(&saving));
     }
     Ok(ExitCode::SUCCESS)
