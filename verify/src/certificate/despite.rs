@@ -60,7 +60,7 @@ fn failure(plan: &Plan, path: &PathPlan, stages: &[Stage], one: &DespitePlan) ->
                 Some(Stage::Service(server)) if server.budget > 0 => {
                     let (period, budget) = (u128::from(server.period), u128::from(server.budget));
                     // Periods that begin and end without it, and those in which it does its longest message once more.
-                    let (mut periods, mut done) = ((gap + period - 1) / period, 0);
+                    let (mut periods, mut done) = (gap.div_ceil(period), 0);
                     while done < u128::from(server.service.longest().ns()) {
                         (periods, done) = (periods + 1, done + budget);
                     }
