@@ -163,7 +163,7 @@ fn whatever_is_changed_of_them_is_noticed() {
         (longest, shorter(1)),
         (longest, weaker("store")),
         (longest, weaker("radar")),
-        (longest, broken(&|plan| plan.paths[1].source = periodic(50, 5, 3))),
+        (longest, broken(&|plan| plan.paths[1].source = periodic(50, 60, 2))),
         (longest, broken(&|plan| plan.paths[0].source = periodic(20, 90, 1))),
         ("the time that was promised", broken(&|plan| plan.paths[0].every.as_mut().unwrap().within = time("10ms"))),
         ("a part for each stage", broken(&|plan| plan.paths[0].every.as_mut().unwrap().parts.truncate(2))),

@@ -367,8 +367,12 @@ mod tests {
             PathStage::Service(ServiceStage { service, on, link: None, branch: None })
         };
         let service = ServiceTime::Constant { time: Duration::from_us(900) };
-        let server = Interface { budget: Duration::from_ms(1), period: Duration::from_ms(10) };
-        let services = [Alone { server, late: Duration::ZERO, service: &service }; 2];
+        let alone = |period| Alone {
+            server: Interface { budget: Duration::from_ms(1), period: Duration::from_ms(period) },
+            late: Duration::ZERO,
+            service: &service,
+        };
+        let services = [alone(10), alone(7)];
         let run = AloneRun { rate: "30/s".parse().unwrap(), before: 50, counted: 500, seed: 4 };
         let near = play_alone(&[on("a", "edge-1"), on("b", "edge-1")], &services, &run).unwrap();
         let far = play_alone(&[on("a", "edge-1"), on("b", "edge-2")], &services, &run).unwrap();

@@ -64,7 +64,10 @@ pub(super) fn check(
     while runs == 0 || all.iter().any(|seen| !seen.is_shown()) {
         if runs as f64 * fewest > MOST {
             let unsure = all.iter().find(|seen| !seen.is_shown()).unwrap_or(&all[0]);
-            let what = format!("runs that show how few are beyond {}, of a million", unsure.point.percentile);
+            let what = format!(
+                "runs that show how few messages are beyond {} in simulation, of a million",
+                unsure.point.percentile
+            );
             return Err(Broken::new(what, 1e6 * unsure.most, 1e6 * unsure.mean()));
         }
         let run = |nth: usize| {
