@@ -168,7 +168,7 @@ fn whatever_is_changed_of_them_is_noticed() {
         ("the time that was promised", broken(&|plan| plan.paths[0].every.as_mut().unwrap().within = time("10ms"))),
         ("a part for each stage", broken(&|plan| plan.paths[0].every.as_mut().unwrap().parts.truncate(2))),
         (
-            "goes with how messages come",
+            "and messages in periods, of path 'record'",
             broken(&|plan| plan.paths[1].source = PathSource::Poisson("9/s".parse().unwrap())),
         ),
     ] {
