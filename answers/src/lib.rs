@@ -9,6 +9,7 @@ pub mod admission;
 pub mod bucket;
 pub mod criticality;
 mod error;
+pub mod failed_path;
 pub mod interface;
 pub mod map;
 pub mod notation;

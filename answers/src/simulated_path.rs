@@ -1,5 +1,6 @@
 //! What a simulation says of the paths of a plan.
 
+use crate::failed_path::{self, FailedRow};
 use crate::simulated::Conditions;
 use crate::Error;
 use giusto_model::{Duration, JobRecord, PathPlan, PathStage, Plan, PredictedPercentile, Within};
@@ -36,6 +37,9 @@ pub struct PathRow {
     pub promised: Option<Kept>,
     /// Messages that took longer than every one may; `None`: that was not promised.
     pub late: Option<usize>,
+    /// What happens when what it bears fails; not there where it bears nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub despite: Vec<FailedRow>,
     /// Of all that ended.
     #[serde(skip)]
     pub whole: Stats,
@@ -81,6 +85,7 @@ impl PathRow {
             proven: proven(path),
             promised: kept,
             late: path.every.as_ref().map(|every| responses.iter().filter(|ns| **ns > every.within.ns()).count()),
+            despite: Vec::new(),
             whole: pooled(&|run| run.whole.clone()),
             stages,
         })
@@ -101,7 +106,8 @@ pub fn row(
     let played = play_path(plan, path, horizon, conditions.seed, observer)?;
     let rest = in_parallel(seeds.len() - 1, |nth| play_path(plan, path, horizon, seeds[nth + 1], &mut Unobserved))?;
     let runs: Vec<PlayedPath> = std::iter::once(played).chain(rest).collect();
-    let row = PathRow::new(path, conditions.seed, &runs)?;
+    let despite = failed_path::rows(conditions, plan, path)?;
+    let row = PathRow { despite, ..PathRow::new(path, conditions.seed, &runs)? };
     Ok((row, runs.into_iter().next().map_or(Vec::new(), |first| first.messages)))
 }
 

@@ -62,7 +62,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             _ => table::json(&reserved), // a VM: an entry a virtual CPU
         };
     }
+    // A service or a topic of that name is what was explained.
+    let is_path = text.starts_with("path ");
     table::print(&(text + &beside))?;
+    let saving = if is_path { giusto_planner::would_save(&plan, &args.name).map_err(Failure::running)? } else { None };
+    if let Some(saving) = saving {
+        table::say!("{}", crate::paths::saving(&saving));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

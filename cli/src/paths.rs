@@ -1,6 +1,7 @@
 //! Paths in words and in JSON.
 
 use giusto_model::{Duration, Link, LinkTimes, Path, PathPlan, Percentile, Site, Steps, Through};
+use giusto_planner::{share, Saving};
 use serde_json::{json, Value};
 
 /// `path braking: camera, controller: p99 ≤ 22.1 ms proven (p99 ≤ 30 ms promised); 'giusto explain braking' tells the stages`
@@ -15,6 +16,7 @@ pub(crate) fn planned(path: &PathPlan) -> String {
         proven.push(at_most(None, every.at));
         promised.push(at_most(None, every.within));
     }
+    promised.extend(path.despite.iter().map(|one| format!("despite {}", one.fails)));
     let how = if path.simulated.is_some() { "simulated, not proven" } else { "proven" };
     format!(
         "path {}: {}: {} {how} ({} promised); 'giusto explain {}' tells the stages\n",
@@ -36,6 +38,19 @@ fn at_most(percentile: Option<Percentile>, time: Duration) -> String {
     format!("{what} ≤ {time:.3}")
 }
 
+/// What simulation instead of a proof would save, and what that rests on.
+pub(crate) fn saving(saving: &Saving) -> String {
+    let Saving { proven, simulated, messages, risk_ppm } = saving;
+    let instead = match simulated < proven {
+        true => format!("{} of a core for its services instead of {}", share(*simulated), share(*proven)),
+        false => format!("as much for its services, {} of a core", share(*proven)),
+    };
+    format!(
+        "'assurance: simulated' would reserve {instead}: {messages} messages of independent runs, with a chance of a wrong yes of {risk_ppm} \
+         in a million at most, in the place of a proof"
+    )
+}
+
 /// Links and paths of a site, a line each.
 pub(crate) fn of_site(site: &Site) -> Vec<String> {
     let link = |link: &Link| {
@@ -49,6 +64,8 @@ pub(crate) fn of_site(site: &Site) -> Vec<String> {
 fn of_path(path: &Path) -> String {
     let points = path.points.iter().map(|point| at_most(Some(point.percentile), point.within));
     let all: Vec<String> = points.chain(path.every.map(|every| at_most(None, every))).collect();
+    let despite = path.despite.iter().map(|one| format!("despite {}", one.fails));
+    let all: Vec<String> = all.into_iter().chain(despite).collect();
     format!("path {}: {} through {}; {}", path.name, path.source, words(&path.through), all.join(", "))
 }
 
@@ -80,10 +97,10 @@ pub(crate) fn paths_json(site: &Site) -> Value {
         }
     }
     let path = |path: &Path| {
-        let Path { name, source, through, points, every, load, observe, packets, assurance } = path;
+        let Path { name, source, through, points, every, load, observe, packets, assurance, despite } = path;
         let through: Vec<Value> = through.iter().map(stage).collect();
         json!({"name": name, "source": source, "through": through, "promise": points, "every_ns": every,
-            "load": load, "observe": observe, "packets": packets, "assurance": assurance})
+            "load": load, "observe": observe, "packets": packets, "assurance": assurance, "despite": despite})
     };
     site.paths.all.iter().map(path).collect()
 }

@@ -4,6 +4,7 @@ use crate::args::SimulateArgs;
 use crate::failure::{apart, create, Failure};
 use crate::simulated_page;
 use crate::table::{json, say, table};
+use giusto_answers::failed_path::FailedRow;
 use giusto_answers::simulated::{self, has_jobs, is_stage, Conditions, Row};
 use giusto_answers::simulated_path::{self, PathRow};
 use giusto_measure::Profile;
@@ -255,6 +256,15 @@ fn print_path(row: &PathRow, path: &PathPlan) -> Result<(), Failure> {
     if let (Some(late), Some(every)) = (row.late, &path.every) {
         let (at, within) = (every.at, every.within);
         say!("{late} took longer than the {within} that none may; none takes longer than {at:.3}, as is proven");
+    }
+    for FailedRow { fails, failures, messages, touched, late, longest_ns, .. } in &row.despite {
+        let late: Vec<String> = late.iter().map(usize::to_string).collect();
+        say!(
+            "{failures} times without {fails}: {messages} messages are touched, {touched} by one failure at most; {} are later than \
+             promised, the longest took {:.3}",
+            late.join(" and "),
+            giusto_model::Duration::from_ns(*longest_ns)
+        );
     }
     Ok(())
 }

@@ -293,6 +293,7 @@ mod tests {
             observe: None,
             packets: Path::PACKETS,
             assurance: Default::default(),
+            despite: Vec::new(),
         };
         let (warm_up, length) = (Duration::ZERO, Duration::from_ms(500));
         let run = PathRun { warm_up, length, seed: 3, generator: Generator::default() };

@@ -14,6 +14,7 @@ mod certificate;
 mod coordination;
 mod copies;
 mod criticality;
+mod despite;
 mod etcd;
 mod in_mode;
 mod jobs;
@@ -55,6 +56,7 @@ pub use coordination::{
 };
 pub use copies::Copies;
 pub use criticality::{Criticality, SiteCriticality};
+pub use despite::{Despite, DespitePlan, Fails};
 pub use etcd::{Etcd, EtcdPlaces, EtcdPlan, EtcdTimes};
 pub use in_mode::longest_wait;
 pub use jobs::{read_jobs, write_jobs, JobError, JobRecord, JobWriter, Lateness, JOBS_HEADER};

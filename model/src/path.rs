@@ -1,7 +1,8 @@
 //! Paths: one promise from the first arrival to the last answer, over several services and hosts.
 
 use crate::{
-    times_of, together, Assurance, Bucket, Duration, Link, LinkStage, Percentile, Rate, Reason, SimulatedPath, Within,
+    times_of, together, Assurance, Bucket, Despite, DespitePlan, Duration, Link, LinkStage, Percentile, Rate, Reason,
+    SimulatedPath, Within,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -46,6 +47,8 @@ pub struct Path {
     pub packets: u32,
     /// What its percentiles rest on.
     pub assurance: Assurance,
+    /// What is promised holds although one of these fails, each once.
+    pub despite: Vec<Despite>,
 }
 
 /// Where response times of a path come from.
@@ -189,6 +192,9 @@ pub struct PathPlan {
     /// What decided its percentiles, whose `parts` are empty then; not written where they are proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<SimulatedPath>,
+    /// Failures despite which it is promised, and what one of them costs; not written where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub despite: Vec<DespitePlan>,
     /// Where its numbers come from.
     pub reasons: Vec<Reason>,
 }
@@ -206,6 +212,11 @@ impl PathPlan {
     /// The services that it goes through, in order.
     pub fn services(&self) -> impl Iterator<Item = &str> {
         self.through.iter().filter_map(PathStage::service)
+    }
+
+    /// By how much a message is later at most for one of the failures that are borne.
+    pub fn later(&self) -> Duration {
+        self.despite.iter().map(|one| one.later).max().unwrap_or_default()
     }
 }
 

@@ -55,7 +55,7 @@ pub use latency::read_latency;
 pub use measured::{fitting_arrivals, fitting_period, origin, with_measured, Here, Resolved, FIT_OFF};
 pub use modes::{admit_core, admit_modes, ModeCause, ModeFit, ModeRefusal, ModesRefusal};
 pub use network::{PacketCause, PacketFit, PacketRefusal};
-pub use paths::{PathCause, PathRefusal, Unlike};
+pub use paths::{would_save, PathCause, PathRefusal, Saving, Unlike};
 pub use placements::Placements;
 pub use plan::{plan, plan_on};
 pub use promises::as_if_alone::{TooLarge, TooMany};

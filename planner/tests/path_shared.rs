@@ -215,7 +215,7 @@ fn what_cannot_be_planned_together_says_why() {
     let mut periodic = crossing();
     let source = PathSource::Periodic { period: time("50ms"), jitter: Duration::ZERO, burst: 1 };
     periodic.paths.all[1] = path("record", source, periodic.paths.all[1].through.clone(), time("300ms"));
-    assert_eq!(cause(&periodic), PathCause::Unlike { unlike: Unlike::Periodic, other: "braking".into() });
+    assert_eq!(cause(&periodic), PathCause::Unlike { unlike: Unlike::Mixed, other: "record".into() });
     let mut fork = crossing();
     let branch = |name: &str| vec![Through::Service(name.into())];
     fork.paths.all[1].through =

@@ -4,7 +4,7 @@ use crate::guest::{Guests, Job, LONGEST};
 use crate::passage::Passage;
 use crate::scheduler::{Core, Scheduler};
 use crate::stats::Stats;
-use crate::system::{Error, System, To, OTHERS};
+use crate::system::{Error, Stop, System, To, OTHERS};
 use crate::trace::Observer;
 use giusto_model::{Duration, Instant, JobRecord};
 use std::cmp::Reverse;
@@ -44,6 +44,7 @@ pub fn simulate_with<S: Scheduler>(
         // What happens at one instant: releases and changes, then readiness, then the decision.
         play.release(now, observer)?;
         let changed = play.change(now)?;
+        play.stop(now);
         if play.wake(now) || changed || now >= until {
             until = play.scheduler.decide(now).unwrap_or(u64::MAX);
             play.dispatch(system.switch.ns());
@@ -99,6 +100,15 @@ struct Play<'a, S> {
     hops: Vec<Vec<Vec<(To, u64)>>>,
     /// What else messages go through.
     passages: Vec<Passage>,
+    /// When servers stop and go on, the last first; by server, whether it is stopped.
+    stops: Vec<(u64, usize, Stopped)>,
+    stopped: Vec<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stopped {
+    GoesOn,
+    Stops { lost: bool },
 }
 
 /// The task of a message that comes from outside to a place between servers.
@@ -122,6 +132,8 @@ impl<'a, S: Scheduler> Play<'a, S> {
             shared: system.servers.iter().map(|spec| spec.vcpus > 1).collect(),
             hops: Vec::new(),
             passages: Vec::new(),
+            stops: Vec::new(),
+            stopped: vec![false; system.servers.len()],
         };
         for (index, spec) in system.servers.iter().enumerate() {
             let guests = spec.workload.as_ref().map(|workload| Guests::new(workload, index, seed)).transpose()?;
@@ -171,10 +183,16 @@ impl<'a, S: Scheduler> Play<'a, S> {
             if place.others.is_some() {
                 known(&To { server, task: OTHERS })?;
             }
-            let mut passage = Passage::new(place, seed, u64::MAX - 1 - nth as u64);
+            let stops: Vec<Stop> = messages.stops.iter().filter(|stop| stop.server == server).copied().collect();
+            let mut passage = Passage::new(place, &stops, seed, u64::MAX - 1 - nth as u64);
             self.releases.extend(passage.next(0).map(|at| Reverse((at, server as u32, FROM_OUTSIDE))));
             self.passages.push(passage);
         }
+        for stop in messages.stops.iter().filter(|stop| stop.server < self.guests.len()) {
+            self.stops.push((stop.from.ns(), stop.server, Stopped::Stops { lost: stop.lost }));
+            self.stops.push((stop.until.ns(), stop.server, Stopped::GoesOn));
+        }
+        self.stops.sort_unstable_by(|a, b| b.cmp(a));
         for (from, to, takes) in &messages.hops {
             self.hops.resize(self.guests.len(), Vec::new());
             let Some(tasks) = self.hops.get_mut(from.server) else {
@@ -251,6 +269,17 @@ impl<'a, S: Scheduler> Play<'a, S> {
         Ok(self.changes > before)
     }
 
+    /// Servers that stop now, or go on.
+    fn stop(&mut self, now: u64) {
+        while let Some((_, server, stopped)) = self.stops.pop_if(|(at, ..)| *at <= now) {
+            self.stopped[server] = stopped != Stopped::GoesOn;
+            if let (Stopped::Stops { lost: true }, Some(guests)) = (stopped, &mut self.guests[server]) {
+                guests.again();
+            }
+            self.touched.push(server);
+        }
+    }
+
     /// Tells the scheduler which virtual CPUs became ready or idle; whether any did.
     fn wake(&mut self, now: u64) -> bool {
         let mut any = false;
@@ -258,7 +287,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
             let Some(guests) = &self.guests[server] else { continue };
             let (jobs, first) = (guests.active(), self.first_vcpu[server]);
             for nth in 0..self.system.servers[server].vcpus as usize {
-                let ready = jobs > nth as u64;
+                let ready = jobs > nth as u64 && !self.stopped[server];
                 if self.ready[first + nth] != ready {
                     self.ready[first + nth] = ready;
                     self.scheduler.ready(first + nth, ready, now);
@@ -281,7 +310,8 @@ impl<'a, S: Scheduler> Play<'a, S> {
     /// When something happens next, at `limit` at the latest. Virtual CPUs that share a queue get their jobs here.
     fn next(&mut self, now: u64, limit: u64) -> u64 {
         let release = self.releases.peek().map_or(limit, |Reverse((at, ..))| *at);
-        let mut next = limit.min(release).min(self.next_change);
+        let stop = self.stops.last().map_or(limit, |(at, ..)| *at);
+        let mut next = limit.min(release).min(self.next_change).min(stop);
         for busy in &mut self.cores {
             let Some(server) = busy.vcpu.map(|vcpu| self.server_of[vcpu]) else { continue };
             let Some(guests) = &mut self.guests[server] else { continue };

@@ -157,6 +157,14 @@ impl Guests {
         (first.0.left == 0).then(|| std::collections::binary_heap::PeekMut::pop(first).0)
     }
 
+    /// What is left of the current job is all of one once more.
+    pub(crate) fn again(&mut self) {
+        if let Some(mut first) = self.queue.peek_mut() {
+            let task = first.0.task as usize;
+            first.0.left = self.sources[task].execution(&self.execution);
+        }
+    }
+
     /// Takes the current job out, for one of several virtual CPUs; see [`Guests::put`].
     pub(crate) fn take(&mut self) -> Option<Job> {
         self.queue.pop().map(|Reverse(job)| job)

@@ -32,19 +32,21 @@ mod timeline;
 mod trace;
 mod watch;
 
-pub use alone::{play_alone, Alone, AloneRun};
+pub use alone::{play_alone, settling, Alone, AloneRun};
 pub use engine::{simulate, simulate_with};
 pub use gantt::Gantt;
 pub use partitioned::{Critical, Partitioned};
-pub use path::{on_its_cores, play_path, PlayedPath};
+pub use path::{on_its_cores, play_path, play_path_that_fails, PlayedPath};
 pub use predict::{predict, predict_random, predict_under, Overload, Predicted, TaskTimes, Under};
 pub use random::{replay, sample, Interval, Sampled};
+pub use route::PathStop;
 pub use scheduler::Scheduler;
 pub use seeds::{in_parallel, simulate_seeds};
 pub use shown::Shown;
 pub use stats::{Stats, PERCENTILE_ERROR};
 pub use system::{
-    Between, Change, Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, To, Waypoint, Workload, OTHERS,
+    Between, Change, Error, Execution, Guest, Messages, ServerSpec, Sporadic, Stop, System, To, Waypoint, Workload,
+    OTHERS,
 };
 pub use timeline::{Lane, Play, Timeline};
 pub use trace::{Observer, Trace, Unobserved};

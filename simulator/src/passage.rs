@@ -1,7 +1,7 @@
 //! What messages go through between services that is no server: tokens of a bucket, a broker.
 
 use crate::guest::exponential;
-use crate::system::{Between, Waypoint};
+use crate::system::{Between, Stop, Waypoint};
 use giusto_model::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +14,10 @@ pub(crate) struct Passage {
     /// By way, how many copies have come that others have still to come to.
     come: Vec<u64>,
     rng: ChaCha8Rng,
+    /// When its clock stands still, by the time of all others: from, until, and whether all tokens are gone then.
+    stops: Vec<(u64, u64, bool)>,
+    /// So many of those have been.
+    lost: usize,
 }
 
 enum State {
@@ -25,7 +29,7 @@ enum State {
 }
 
 impl Passage {
-    pub(crate) fn new(between: &Between, seed: u64, stream: u64) -> Passage {
+    pub(crate) fn new(between: &Between, stops: &[Stop], seed: u64, stream: u64) -> Passage {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         let state = |waypoint: &Waypoint| match waypoint {
@@ -44,7 +48,9 @@ impl Passage {
         let others = between.others.filter(|rate| !rate.is_zero());
         let apart = others.map(|rate| (1.0 / rate.per_ns()).round().max(1.0) as u64);
         let come = vec![0; between.waits as usize];
-        Passage { states: between.by.iter().map(state).collect(), apart, come, rng }
+        let mut stops: Vec<_> = stops.iter().map(|stop| (stop.from.ns(), stop.until.ns(), stop.lost)).collect();
+        stops.sort_unstable();
+        Passage { states: between.by.iter().map(state).collect(), apart, come, rng, stops, lost: 0 }
     }
 
     /// When the next of the others comes, if there are any.
@@ -65,17 +71,40 @@ impl Passage {
     /// When a message that comes at `at` is through, no sooner than those that came before. `took` is told of each waypoint how
     /// long it took.
     pub(crate) fn pass(&mut self, at: u64, took: &mut dyn FnMut(usize, u64)) -> u64 {
-        let mut now = at;
-        for (nth, state) in self.states.iter_mut().enumerate() {
-            let through = state.pass(now, &mut self.rng);
+        let (mut now, mut own) = (at, self.own(at));
+        while let Some((from, _, lost)) = self.stops.get(self.lost).copied().filter(|(from, ..)| *from <= at) {
+            let from = self.own(from);
+            self.states.iter_mut().filter(|_| lost).for_each(|state| state.empty(from));
+            self.lost += 1;
+        }
+        for nth in 0..self.states.len() {
+            own = self.states[nth].pass(own, &mut self.rng);
+            let through = self.of_others(own).max(now);
             took(nth, through - now);
             now = through;
         }
         now
     }
+
+    /// By its own clock.
+    fn own(&self, at: u64) -> u64 {
+        at - self.stops.iter().map(|(from, until, _)| at.clamp(*from, *until) - from).sum::<u64>()
+    }
+
+    fn of_others(&self, own: u64) -> u64 {
+        let later = |at: u64, (from, until, _): &(u64, u64, bool)| if at >= *from { at + (until - from) } else { at };
+        self.stops.iter().fold(own, later)
+    }
 }
 
 impl State {
+    /// No token is there.
+    fn empty(&mut self, at: u64) {
+        if let State::Tokens { full, each, depth, .. } = self {
+            *full = full.max(at as f64 + *depth * *each);
+        }
+    }
+
     fn pass(&mut self, at: u64, rng: &mut ChaCha8Rng) -> u64 {
         match self {
             State::Tokens { full, each, depth, then } => {
@@ -98,7 +127,7 @@ mod tests {
     use giusto_model::{Bucket, Tokens};
 
     fn passage(waypoint: Waypoint) -> Passage {
-        Passage::new(&Between { by: vec![waypoint], ..Between::default() }, 7, 1)
+        Passage::new(&Between { by: vec![waypoint], ..Between::default() }, &[], 7, 1)
     }
 
     #[test]

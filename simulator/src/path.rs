@@ -3,7 +3,7 @@
 use crate::engine::simulate_with;
 use crate::guest::exponential;
 use crate::partitioned::Partitioned;
-use crate::route::{Route, Stage};
+use crate::route::{PathStop, Route, Stage};
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
@@ -42,6 +42,17 @@ pub fn play_path(
     seed: u64,
     observer: &mut dyn Observer,
 ) -> Result<PlayedPath, Error> {
+    play_path_that_fails(plan, path, horizon, (seed, &[]), observer)
+}
+
+/// As [`play_path`], where stages stand still for a while. Errors: as there.
+pub fn play_path_that_fails(
+    plan: &Plan,
+    path: &PathPlan,
+    horizon: Duration,
+    (seed, stops): (u64, &[PathStop]),
+    observer: &mut dyn Observer,
+) -> Result<PlayedPath, Error> {
     let none = Error::NoJob { within: horizon };
     let servers = on_its_cores(plan, path);
     let mut cores: Vec<(&str, u32)> = servers.iter().map(|one| (one.on.as_str(), one.core)).collect();
@@ -70,7 +81,9 @@ pub fn play_path(
     let beside = (1..).zip(&paths[1..]).zip(others).flat_map(|((nth, path), first)| {
         self::arrivals(path.source, horizon, (seed, nth)).into_iter().map(|at| (at, *first))
     });
-    let messages = Messages { arrivals: own.chain(beside).collect(), hops: hops.clone(), between: between.clone() };
+    let stops = route.stopped(stops);
+    let (hops, between) = (hops.clone(), between.clone());
+    let messages = Messages { arrivals: own.chain(beside).collect(), hops, between, stops };
     let mut apart = Partitioned::new(cores.iter().map(|_| Pool::with_cores(Order::Edf, 1)));
     for (one, spec) in servers.iter().zip(&specs) {
         let core = cores.iter().position(|core| *core == (one.on.as_str(), one.core)).unwrap_or(0);
@@ -87,6 +100,7 @@ pub fn play_path(
     let (places, served, horizon) = (&route.places[..], &served[..], horizon.ns());
     let mut watched = Watched { ends, horizon, places, served, passed, inner: observer };
     let longest = path.points.iter().map(|point| point.at).chain(path.every.as_ref().map(|every| every.at)).max();
+    let longest = longest.and_then(|longest| longest.checked_add(path.later()));
     let horizon = Duration::from_ns(horizon);
     let end = longest.and_then(|longest| longest.checked_mul(2)?.checked_add(horizon)).ok_or(Error::Horizon)?;
     simulate_with(&mut apart, &system, end, seed, &mut watched)?;

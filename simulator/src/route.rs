@@ -1,7 +1,20 @@
 //! Where messages of a path go: from server to server, and through the places between.
 
-use crate::system::{Between, Execution, To, Waypoint, OTHERS};
-use giusto_model::{Duration, PathPlan, PathStage, Steps};
+use crate::system::{Between, Execution, Stop, To, Waypoint, OTHERS};
+use giusto_model::{Duration, Instant, PathPlan, PathStage, Steps};
+
+/// A stage of a path that stands still for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathStop {
+    /// Which, from 0; `None`: all of them.
+    pub stage: Option<usize>,
+    /// From then
+    pub from: Instant,
+    /// until then.
+    pub until: Instant,
+    /// What a service had begun it begins once more; of a bucket all tokens are gone.
+    pub lost: bool,
+}
 
 /// A stage that is a service.
 pub(crate) struct Stage {
@@ -27,6 +40,8 @@ pub(crate) struct Route {
     pub(crate) tasks: Vec<u32>,
     /// The server or place at which messages end.
     pub(crate) last: usize,
+    /// By stage of the path, its server or place.
+    pub(crate) at: Vec<usize>,
 }
 
 impl Route {
@@ -59,14 +74,14 @@ impl Route {
         }
         let firsts = first.iter().map(|branch| To { server: build.at[branch.start], task: 0 }).collect();
         let last = end.or(build.at.last().copied())?;
-        let Build { between, places, .. } = build;
-        Some(Route { firsts, others: Vec::new(), hops, between, places, tasks, last })
+        let Build { between, places, at, .. } = build;
+        Some(Route { firsts, others: Vec::new(), hops, between, places, tasks, last, at })
     }
 
     /// Of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n. The first is the
     /// one that is told of.
     pub(crate) fn shared(paths: &[&PathPlan], services: &[&str], stages: &[Stage]) -> Option<Route> {
-        let (mut firsts, mut hops, mut last) = (Vec::new(), Vec::new(), None);
+        let (mut firsts, mut hops, mut last, mut at) = (Vec::new(), Vec::new(), None, Vec::new());
         for (task, path) in (0..).zip(paths) {
             let mut before: Option<&Stage> = None;
             for stage in &path.through {
@@ -80,12 +95,29 @@ impl Route {
                     }
                 }
                 before = Some(&stages[nth]);
+                at.extend((task == 0).then_some(stages[nth].server));
             }
             last = last.or(before.map(|stage| stage.server));
         }
         let others = firsts.split_off(1);
         let tasks = vec![paths.len() as u32; services.len()];
-        Some(Route { firsts, others, hops, between: Vec::new(), places: Vec::new(), tasks, last: last? })
+        Some(Route { firsts, others, hops, between: Vec::new(), places: Vec::new(), tasks, last: last?, at })
+    }
+}
+
+impl Route {
+    /// The servers and places of these stages, each with its stop.
+    pub(crate) fn stopped(&self, stops: &[PathStop]) -> Vec<Stop> {
+        let one = |stop: &PathStop| {
+            let PathStop { stage, from, until, lost } = *stop;
+            let mut all: Vec<usize> = match stage {
+                Some(stage) => self.at.get(stage).copied().into_iter().collect(),
+                None => self.at.clone(),
+            };
+            all.dedup(); // a topic's bucket and its broker are one place
+            all.into_iter().map(move |server| Stop { server, from, until, lost })
+        };
+        stops.iter().flat_map(one).collect()
     }
 }
 

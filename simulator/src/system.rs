@@ -33,6 +33,21 @@ pub struct Messages {
     pub hops: Vec<(To, To, Duration)>,
     /// What else they go through: [`To::server`] counts on from the servers.
     pub between: Vec<Between>,
+    /// What stands still for a while; of each server or place one after the other.
+    pub stops: Vec<Stop>,
+}
+
+/// A server or place that does nothing for a while, and then goes on where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// As of [`To`].
+    pub server: usize,
+    /// From then
+    pub from: Instant,
+    /// until then.
+    pub until: Instant,
+    /// A job that it had begun it begins once more; of a bucket all tokens are gone.
+    pub lost: bool,
 }
 
 /// Places that messages go through in the order in which they come, each as of the task that it will release.

@@ -17,6 +17,7 @@ mod coordination;
 mod copies;
 mod cores;
 mod criticality;
+mod despite;
 mod error;
 mod fields;
 mod file;
@@ -108,7 +109,11 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
     let links = links::read(&fields, &hosts, base)?;
-    let paths = paths::read(&fields, links, &services, &topics)?;
+    let paths = paths::read(
+        &fields,
+        links,
+        &paths::Known { services: &services, topics: &topics, coordination: coordination.as_ref() },
+    )?;
     Ok(Site { hosts, services, topics, coordination, paths, modes })
 }
 
@@ -151,6 +156,7 @@ mod tests {
             &network::VIF,
             &network::RECEIVE,
             &links::LINK,
+            &despite::DESPITE,
             &paths::PATH,
             &paths::PATH_LOAD,
             &paths::OBSERVE,

@@ -1,5 +1,6 @@
 //! `paths:`: one promise over several services.
 
+use crate::despite;
 use crate::error::{Fault, Span};
 use crate::fields::{Fields, Grammar};
 use crate::load::address;
@@ -9,7 +10,8 @@ use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
 use giusto_model::{
-    Assurance, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through, Topic,
+    Assurance, Coordination, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through,
+    Topic, Within,
 };
 
 pub(crate) const PATH: Grammar = Grammar {
@@ -37,13 +39,17 @@ const PACKETS: u32 = 100;
 /// Most stages of a path.
 const STAGES: usize = 64;
 
+/// What paths may go through, and what they may bear.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) services: &'a [Service],
+    pub(crate) topics: &'a [Topic],
+    pub(crate) coordination: Option<&'a Coordination>,
+}
+
 /// Reads paths over these links. Every service that has no promise of its own has to be in a path.
-pub(crate) fn read(
-    site: &Fields<'_>,
-    links: Vec<Link>,
-    services: &[Service],
-    topics: &[Topic],
-) -> Result<Paths, Fault> {
+pub(crate) fn read(site: &Fields<'_>, links: Vec<Link>, known: &Known<'_>) -> Result<Paths, Fault> {
+    let services = known.services;
     let all = match site.get("paths") {
         None => Vec::new(),
         Some(node) => {
@@ -51,7 +57,7 @@ pub(crate) fn read(
             if entries.is_empty() {
                 return Err(node.fault("there is no path", PATHS));
             }
-            entries.iter().map(|(key, value)| path(key, value, services, topics)).collect::<Result<_, _>>()?
+            entries.iter().map(|(key, value)| path(key, value, known)).collect::<Result<_, _>>()?
         }
     };
     let paths = Paths { links, all };
@@ -68,7 +74,8 @@ pub(crate) fn read(
     }
 }
 
-fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Result<Path, Fault> {
+fn path(key: &Text, value: &Node, known: &Known<'_>) -> Result<Path, Fault> {
+    let Known { services, topics, coordination } = *known;
     let name = name(key, "a path")?;
     let fields = PATH.read(value, key.span)?;
     let source = source(fields.need("source", "source: {poisson: 50/s}")?)?;
@@ -76,10 +83,14 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
     let through = through(stages, services, topics)?;
     let node = fields.need("promise", "promise: {p99: 30ms}")?;
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), PROMISE))?;
-    if let Some((key, _)) = entries.iter().find(|(key, _)| key.text != "every" && !is_percentile(&key.text)) {
+    let is_point = |key: &Text| !matches!(key.text.as_str(), "every" | "despite");
+    if let Some((key, _)) = entries.iter().find(|(key, _)| is_point(key) && !is_percentile(&key.text)) {
         return Err(Fault::new(key.span, format!("'{}' is not a promise of a path", shown(&key.text)), PROMISE));
     }
-    let points = points_of(entries.iter().filter(|(key, _)| key.text != "every"))?;
+    let points = points_of(entries.iter().filter(|(key, _)| is_point(key)))?;
+    let failing = entries.iter().find(|(key, _)| key.text == "despite");
+    let of_path = despite::Known { through: &through, services, has_ensemble: coordination.is_some() };
+    let despite = failing.map_or(Ok(Vec::new()), |(_, node)| despite::read(node, &of_path))?;
     let load = fields.get("load").map(load).transpose()?;
     let observe = fields.get("observe").map(observe).transpose()?;
     let packets = fields.get("packets").map(|node| count(node, "a number of packets", 1..=PACKETS)).transpose()?;
@@ -107,8 +118,20 @@ fn path(key: &Text, value: &Node, services: &[Service], topics: &[Topic]) -> Res
             let at = fields.get("assurance").unwrap_or(node);
             Err(at.fault("no number of runs shows that every message is in time", "leave it out: that is proven"))
         }
-        _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets, assurance }),
+        (PathSource::Poisson(_), ..) if assurance == Assurance::Simulated && points.iter().any(is_too_rare) => {
+            let at = fields.get("assurance").unwrap_or(node);
+            Err(at.fault(
+                "messages beyond such a percentile are too rare for simulation to tell",
+                "expected p99.99 at most, or leave it out",
+            ))
+        }
+        _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets, assurance, despite }),
     }
+}
+
+/// Ten times as many runs would be needed for ten times as few.
+fn is_too_rare(point: &Within) -> bool {
+    point.percentile.percent() > 99.99
 }
 
 fn assurance(node: &Node) -> Result<Assurance, Fault> {

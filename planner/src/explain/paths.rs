@@ -8,7 +8,8 @@ use giusto_model::{PathPart, PathPlan, PathPoint, PathStage, Plan};
 pub(super) fn explained(plan: &Plan, path: &PathPlan) -> String {
     let promised = path.points.iter().map(|point| format!("{} ≤ {}", point.percentile, time(point.within)));
     let every = path.every.iter().map(|every| format!("every message within {}", time(every.within)));
-    let promised: Vec<String> = promised.chain(every).collect();
+    let despite = path.despite.iter().map(|one| format!("despite {}", one.fails));
+    let promised: Vec<String> = promised.chain(every).chain(despite).collect();
     let mut rows: Vec<[String; 3]> = path.reasons.iter().map(row).collect();
     let given = |service: &str| {
         let own = plan.services.iter().find(|entry| entry.name == service);

@@ -4,7 +4,8 @@ use giusto_analysis::path::{Arrival, Flow, Net, Source, Stage, Step, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_analysis::Error;
 use giusto_model::{
-    times_of, Bandwidth, Bucket, Duration, Interface, PathSource, PathStage, Rate, ServiceTime, Steps, Tokens, Within,
+    times_of, Bandwidth, Bucket, Duration, Fails, Interface, PathSource, PathStage, Rate, ServiceTime, Steps, Tokens,
+    Within,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,6 +35,18 @@ pub(super) struct Course {
     pub(super) every: Option<Duration>,
     /// Its stages, where simulation decides its percentiles.
     pub(super) simulated: Option<Vec<PathStage>>,
+    /// Failures that it bears.
+    pub(super) despite: Vec<Gap>,
+}
+
+/// A failure that is borne.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Gap {
+    pub(super) fails: Fails,
+    /// The stage that stands still; `None`: any of them may.
+    pub(super) at: Option<usize>,
+    /// So long at most.
+    pub(super) gap: Duration,
 }
 
 /// What is known of a stage.

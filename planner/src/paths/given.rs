@@ -1,6 +1,6 @@
 //! The stages of a path, and what has to be found of them.
 
-use super::course::{Ask, Asked, Course, Spot};
+use super::course::{Ask, Asked, Course, Gap, Spot};
 use super::packets;
 use super::refusal::{PathCause, PathRefusal};
 use super::topic;
@@ -9,9 +9,9 @@ use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
 use giusto_model::{
-    Assurance, Bandwidth, Duration, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan, PacketWay,
-    Path, PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage, SimulatedPath,
-    Site, Steps, Through, TopicPlan,
+    Assurance, Bandwidth, Despite, Duration, Fails, Interface, InterfaceStage, Link, LinkStage, LinkTimes, NetworkPlan,
+    PacketWay, Path, PathEvery, PathPoint, PathSource, PathStage, Promise, Rate, Reason, Service, ServiceStage,
+    SimulatedPath, Site, Steps, Through, TopicPlan,
 };
 
 /// The stages of a path so far.
@@ -38,6 +38,8 @@ pub(super) struct Given<'a> {
     pub(super) path: &'a Path,
     pub(super) topics: &'a [TopicPlan],
     pub(super) networks: &'a [NetworkPlan],
+    /// How long the ensemble has no leader at most.
+    pub(super) outage: Option<Duration>,
 }
 
 impl Given<'_> {
@@ -80,7 +82,22 @@ impl Given<'_> {
         }
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
         let simulated = (self.path.assurance == Assurance::Simulated).then(|| through.to_vec());
-        Ok(Course { source, route, steps, links, points, every, simulated })
+        let despite = self.path.despite.iter().map(|one| self.gap(one, through)).collect::<Result<_, _>>()?;
+        Ok(Course { source, route, steps, links, points, every, simulated, despite })
+    }
+
+    fn gap(&self, one: &Despite, through: &[PathStage]) -> Result<Gap, Refusal> {
+        let place = |found: &dyn Fn(&PathStage) -> bool| through.iter().position(found).ok_or_else(|| self.range());
+        let at = match &one.fails {
+            Fails::Leader => None,
+            Fails::Service(name) => Some(place(&|stage| stage.service() == Some(name))?),
+            Fails::Topic(name) => {
+                Some(place(&|stage| matches!(stage, PathStage::Tokens(one) if one.tokens_of == *name))?)
+            }
+        };
+        // The site has an ensemble where its leader may fail: it was read so.
+        let gap = one.gap.or(self.outage).ok_or_else(|| self.range())?;
+        Ok(Gap { fails: one.fails.clone(), at, gap })
     }
 
     /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way

@@ -5,12 +5,14 @@
 //! yet, each is counted on by the end of its period only.
 
 mod course;
+mod despite;
 mod given;
 mod nearest;
 mod packets;
 mod plan;
 mod proofs;
 mod refusal;
+mod saving;
 mod search;
 mod simulated;
 mod topic;
@@ -18,5 +20,6 @@ mod topic;
 pub(crate) use nearest::with_nearest;
 pub(crate) use plan::{planned, Resolved};
 pub use refusal::{PathCause, PathRefusal, Unlike};
+pub use saving::{would_save, Saving};
 pub(crate) use search::PathAnswers;
 pub(crate) use topic::said;

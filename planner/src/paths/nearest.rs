@@ -2,7 +2,7 @@
 
 use super::refusal::{PathCause, PathRefusal};
 use crate::refusal::{Refusal, Witness};
-use giusto_model::{together, Duration, Path, PathSource, Percentile, Promise, Site, Within};
+use giusto_model::{together, Despite, Duration, Fails, Path, PathSource, Percentile, Promise, Site, Within};
 
 /// How much longer a promise is tried, in tenths of the least that may be enough.
 const LONGER: [u64; 8] = [10, 12, 15, 20, 30, 40, 60, 80];
@@ -36,7 +36,8 @@ pub(crate) fn with_nearest(
                         2..=FEW => own().or_else(|| no_less(site, &all, *least, &LONGER, fits)),
                         _ => no_less(site, &all, *least, &SPARSE, fits),
                     };
-                    deeper(site, &refusal.path, fits).into_iter().chain(longer).collect()
+                    let own = deeper(site, &refusal.path, fits).into_iter().chain(longer);
+                    own.chain(unfailing(site, &refusal.path, fits)).collect()
                 }
                 PathCause::Overload { load, most, .. } => {
                     fewer(site, &refusal.path, most.as_f64() / load.as_f64(), fits).into_iter().collect()
@@ -101,6 +102,14 @@ fn deeper(site: &Site, name: &str, fits: &dyn Fn(&Site) -> bool) -> Option<Strin
     (!names.is_empty() && fits(&other)).then(|| format!("no bucket of its own for topic {}", names.join(", ")))
 }
 
+/// The same promise without failures that it bears.
+fn unfailing(site: &Site, name: &str, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
+    let path = site.paths.all.iter().find(|path| path.name == name).filter(|path| !path.despite.is_empty())?;
+    let other = changed(site, &[name], |path| path.despite.clear());
+    let promised = promise(&Path { despite: Vec::new(), ..path.clone() });
+    fits(&other).then(|| format!("{promised}, without 'despite'"))
+}
+
 /// The shortest promise found that is kept, `first` tenths of the present one or more.
 fn longer(site: &Site, name: &str, first: u64, fits: &dyn Fn(&Site) -> bool) -> Option<String> {
     let with = |tenths: u64| {
@@ -146,8 +155,23 @@ fn no_less(
 /// As a site has it.
 fn promise(path: &Path) -> String {
     let points = path.points.iter().map(|&Within { percentile, within }| point(Some(percentile), within));
-    let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).collect();
+    let despite: Vec<String> = path.despite.iter().map(borne).collect();
+    let despite = match &despite[..] {
+        [] => None,
+        [only] => Some(format!("despite: {only}")),
+        all => Some(format!("despite: [{}]", all.join(", "))),
+    };
+    let all: Vec<String> = points.chain(path.every.map(|every| point(None, every))).chain(despite).collect();
     format!("promise: {{{}}}", all.join(", "))
+}
+
+fn borne(one: &Despite) -> String {
+    let gap = one.gap.map_or(String::new(), |gap| format!(", gap: {}", written(gap)));
+    match &one.fails {
+        Fails::Leader => "leader".into(),
+        Fails::Service(name) => format!("{{service: {name}{gap}}}"),
+        Fails::Topic(name) => format!("{{topic: {name}{gap}}}"),
+    }
 }
 
 /// The most messages found that are served as promised, at most this part of them.

@@ -1,6 +1,7 @@
 //! From the paths of a site to what each of their services has to be given.
 
 use super::course::Asked;
+use super::despite;
 use super::given::Given;
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
@@ -10,12 +11,12 @@ use super::topic;
 use crate::facts::Facts;
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
-use crate::topics;
+use crate::{coordination, topics};
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
-    together, Assurance, Bandwidth, Interface, NetworkPlan, Path, PathMeet, PathPart, PathPlan, PathPoint, PathSource,
-    PathStage, Promise, SimulatedPath, Site, Within,
+    together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart,
+    PathPlan, PathPoint, PathSource, PathStage, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 
@@ -43,10 +44,14 @@ pub(crate) fn planned(
         resolved.site.topics = topic::deepened(site)?;
         topics = topics::plan(&resolved.site.topics).map_err(Refusal::Topic)?;
     }
+    let leads = |path: &Path| path.despite.iter().any(|one| one.fails == Fails::Leader);
+    let ensemble = site.coordination.as_ref().filter(|_| site.paths.all.iter().any(leads));
+    let outage = ensemble.map(|ensemble| coordination::plan(ensemble, None)).transpose()?;
+    let outage = outage.and_then(|plan| plan.outage());
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let together = together(site.paths.all.iter().map(Path::services));
     for (first, path) in together.iter().zip(&site.paths.all) {
-        groups.entry(*first).or_default().0.push(Given { site, facts, path, topics: &topics, networks });
+        groups.entry(*first).or_default().0.push(Given { site, facts, path, topics: &topics, networks, outage });
     }
     let asked: Vec<Vec<Question>> = groups.values().map(Group::asked).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().flatten().map(|question| question.asked.clone()).collect();
@@ -102,6 +107,13 @@ impl Question {
     }
 }
 
+impl Question {
+    /// What failures cost a path that takes `at` without them.
+    fn despite(&self, nth: usize, servers: &[Interface], at: Option<Duration>) -> Vec<DespitePlan> {
+        self.asked.despite(&self.asked.courses[nth], servers, at.unwrap_or_default())
+    }
+}
+
 impl Group<'_> {
     /// Of a path alone that goes over links which were measured, with their laws, and with their longest times: either may be
     /// the cheaper.
@@ -131,6 +143,9 @@ impl Group<'_> {
             let through = given.stages(laws_of_links)?;
             self.alike(given, &through)?;
             let course = given.course(&through, (&mut question.services, &mut question.asked.stages))?;
+            if let Some(cause) = despite::refused(&course, self.0.len() > 1) {
+                return Err(given.refused(cause));
+            }
             question.asked.courses.push(course);
             question.through.push(through);
         }
@@ -140,10 +155,11 @@ impl Group<'_> {
     /// Whether a path that shares services with others is one of those that can be planned together.
     fn alike(&self, given: &Given, through: &[PathStage]) -> Result<(), Refusal> {
         let Some(other) = self.0.iter().find(|other| other.path.name != given.path.name) else { return Ok(()) };
+        let is_random = |given: &Given| matches!(given.path.source, PathSource::Poisson(_));
         let unlike = match given.path.source {
             PathSource::Poisson(_) if given.path.assurance == Assurance::Simulated => Some(Unlike::Simulated),
-            PathSource::Periodic { .. } => Some(Unlike::Periodic),
-            PathSource::Poisson(_) => through.iter().find_map(|stage| match stage {
+            _ if self.0.iter().any(|other| is_random(other) != is_random(given)) => Some(Unlike::Mixed),
+            _ => through.iter().find_map(|stage| match stage {
                 PathStage::Service(stage) => stage.branch.map(|_| Unlike::Fork),
                 PathStage::Tokens(_) | PathStage::Broker(_) => Some(Unlike::Topic),
                 PathStage::Interface(_) => Some(Unlike::Interface),
@@ -183,9 +199,9 @@ impl Group<'_> {
                 let most = question.asked.stages[stage].most;
                 Err(self.0[through].refused(PathCause::Overload { service, load, most }))
             }
-            Found::TooSlow(Slow { course, percentile, within, least, dear, part }) => {
+            Found::TooSlow(Slow { course, percentile, within, least, later, dear, part }) => {
                 let dear = question.through[course][dear].to_string();
-                Err(self.0[course].refused(PathCause::TooSlow { percentile, within, least, dear, part }))
+                Err(self.0[course].refused(PathCause::TooSlow { percentile, within, least, later, dear, part }))
             }
         }
     }
@@ -215,10 +231,13 @@ impl Group<'_> {
         let (through, path, every) = (question.through[nth].clone(), self.0[nth].path, kept.every);
         let others: Vec<&str> =
             self.0.iter().map(|other| other.path.name.as_str()).filter(|other| *other != path.name).collect();
-        let reasons =
+        let mut reasons =
             self.0[nth].reasons(&question.asked, (nth, &others), servers, (&through, &points, every.as_ref()));
+        let at = points.iter().map(|point| point.at).chain(every.as_ref().map(|every| every.at)).max();
+        let despite = question.despite(nth, servers, at);
+        reasons.extend(despite::reasons(&despite));
         let (name, source, observe) = (path.name.clone(), path.source, path.observe);
-        PathPlan { name, source, through, points, every, observe, simulated: None, reasons }
+        PathPlan { name, source, through, points, every, observe, simulated: None, despite, reasons }
     }
 
     /// Of a path alone.
@@ -244,8 +263,10 @@ impl Group<'_> {
                    simulation allows";
         reasons.iter_mut().filter(|one| one.what == "bandwidth").for_each(|one| one.why = why.into());
         reasons.extend(given.said_of_simulation(&points, &simulated));
+        let despite = question.despite(0, servers, points.iter().map(|point| point.at).max());
+        reasons.extend(despite::reasons(&despite));
         let (name, source, observe) = (given.path.name.clone(), given.path.source, given.path.observe);
         let (through, simulated) = (question.through[0].clone(), Some(simulated));
-        PathPlan { name, source, through, points, every: None, observe, simulated, reasons }
+        PathPlan { name, source, through, points, every: None, observe, simulated, despite, reasons }
     }
 }

@@ -3,7 +3,7 @@
 use super::course::{Asked, Course};
 use giusto_analysis::path::{every, is_within, within_by, Bound, Late, Laws, Part, PathError};
 use giusto_analysis::Error;
-use giusto_model::{Duration, Interface, PathEvery, PathPart, PathPoint, Percentile, Within};
+use giusto_model::{Duration, Fails, Interface, PathEvery, PathPart, PathPoint, Percentile, Within};
 use std::cell::RefCell;
 
 /// Of the messages that may be late, what is left for the numbers of a certificate that are rounded.
@@ -34,6 +34,8 @@ pub(super) struct Slow {
     pub(super) within: Duration,
     /// So long it takes,
     pub(super) least: Duration,
+    /// of it so much where this has failed,
+    pub(super) later: Option<(Fails, Duration)>,
     /// most of it at this stage:
     pub(super) dear: usize,
     pub(super) part: Duration,
@@ -76,7 +78,9 @@ impl<'a> Proofs<'a> {
         let course = &self.asked.courses[nth];
         let net = self.asked.net(servers)?;
         for &Within { percentile, within } in &course.points {
-            let Some(left) = within.checked_sub(self.apart(course)) else { return Ok(false) };
+            let taken =
+                self.apart(course).checked_add(self.later(course, servers)).unwrap_or(Duration::from_ns(u64::MAX));
+            let Some(left) = within.checked_sub(taken) else { return Ok(false) };
             let laws = &mut self.laws.borrow_mut()[nth];
             let kept = match is_within(&net, nth, beyond(percentile), left, laws) {
                 Err(why) if is_of_servers(&why) => false,
@@ -87,7 +91,10 @@ impl<'a> Proofs<'a> {
             }
         }
         match (course.every, self.every(nth, servers)?) {
-            (Some(promised), found) => Ok(found.is_some_and(|found| found.at <= promised)),
+            (Some(promised), found) => {
+                let left = promised.checked_sub(self.later(course, servers));
+                Ok(found.is_some_and(|found| left.is_some_and(|left| found.at <= left)))
+            }
             (None, _) => Ok(true),
         }
     }
@@ -112,6 +119,11 @@ impl<'a> Proofs<'a> {
         } else {
             Duration::ZERO
         }
+    }
+
+    /// By how much more it takes, at most, when what it bears has failed.
+    fn later(&self, course: &Course, servers: &[Interface]) -> Duration {
+        self.asked.later(course, servers).map_or(Duration::ZERO, |(_, later)| later)
     }
 
     /// What all but as many as may be late take; `None` where a queue would grow without end.
@@ -160,7 +172,10 @@ impl<'a> Proofs<'a> {
         };
         let at = found.within.checked_add(self.apart(course)).ok_or(Error::Range)?;
         let late = |(nth, late): (usize, &Late)| late.delay.checked_add(self.asked.late(course, nth));
-        let parts: Option<Vec<Duration>> = (0..).zip(&found.stages).map(late).collect();
+        // Of paths that share services the ways between are stages of the net as well.
+        let is_way = |late: &&Late| self.asked.courses.len() > 1 && late.stage >= self.asked.stages.len();
+        let own = found.stages.iter().filter(|late| !is_way(late));
+        let parts: Option<Vec<Duration>> = (0..).zip(own).map(late).collect();
         Ok(Some(PathEvery { within: promised, at, parts: parts.ok_or(Error::Range)? }))
     }
 
@@ -181,11 +196,14 @@ impl<'a> Proofs<'a> {
     fn slowest(&self, servers: &[Interface]) -> Result<Option<(f64, Slow)>, Error> {
         let mut all: Vec<(Slow, Vec<Duration>)> = Vec::new();
         for (nth, course) in self.asked.courses.iter().enumerate() {
-            let slow = |percentile: Option<Percentile>, within: Duration, least: Duration| Slow {
+            let later = self.asked.later(course, servers);
+            let more = self.later(course, servers);
+            let slow = |percentile: Option<Percentile>, within: Duration, at: Duration| Slow {
                 course: nth,
                 percentile,
                 within,
-                least,
+                least: at.checked_add(more).unwrap_or(at),
+                later: later.clone(),
                 dear: 0,
                 part: Duration::ZERO,
             };

@@ -2,7 +2,7 @@
 
 use crate::words::{share, time};
 use giusto_analysis::path::PathError;
-use giusto_model::{Bandwidth, Duration, PacketBucket, PacketWay, Percentile, Rate};
+use giusto_model::{Bandwidth, Duration, Fails, PacketBucket, PacketWay, Percentile, Rate};
 use std::fmt;
 
 /// A path that does not keep its promise.
@@ -19,8 +19,8 @@ pub struct PathRefusal {
 /// What a path cannot have that shares services with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlike {
-    /// Messages in periods.
-    Periodic,
+    /// Messages in periods where those of the others come at random, or the other way round.
+    Mixed,
     /// A promise that simulation decides.
     Simulated,
     /// Branches.
@@ -144,10 +144,19 @@ pub enum PathCause {
         within: Duration,
         /// What it takes at least.
         least: Duration,
+        /// Of it so much where this has failed, which it is to bear.
+        later: Option<(Fails, Duration)>,
         /// The stage whose part of it is largest.
         dear: String,
         /// That part.
         part: Duration,
+    },
+    /// A failure that cannot be borne.
+    Fails {
+        /// What fails.
+        fails: Fails,
+        /// Why not.
+        why: &'static str,
     },
     /// The servers of its stages find no place on their hosts.
     NoRoom {
@@ -179,6 +188,7 @@ impl PathRefusal {
             | PathCause::Interfaces { .. }
             | PathCause::LowClass { .. }
             | PathCause::Burst { .. }
+            | PathCause::Fails { .. }
             | PathCause::Analysis(_) => true,
             PathCause::Overload { .. } | PathCause::TooSlow { .. } | PathCause::NoRoom { .. } => false,
         }
@@ -204,7 +214,14 @@ impl fmt::Display for PathCause {
             ),
             PathCause::Unlike { unlike, other } => {
                 let has = match unlike {
-                    Unlike::Periodic => "messages in periods",
+                    Unlike::Mixed => {
+                        return write!(
+                            f,
+                            "it shares services with path '{other}', and of one of them, or of others that share some with them, \
+                             messages come in periods, of the other at random: no law is known of messages behind such that come \
+                             in periods, and no longest time behind such at random; expected services of its own, or sources alike"
+                        )
+                    }
                     Unlike::Simulated => "'assurance: simulated'",
                     Unlike::Fork => "a fork",
                     Unlike::Topic => "a topic",
@@ -283,7 +300,7 @@ impl fmt::Display for PathCause {
                 share(*load),
                 share(*most)
             ),
-            PathCause::TooSlow { percentile, within, least, dear, part } => {
+            PathCause::TooSlow { percentile, within, least, later, dear, part } => {
                 match percentile {
                     Some(percentile) => write!(f, "{percentile} ≤ {within} is not kept")?,
                     None => write!(f, "every message within {within} is not kept")?,
@@ -291,12 +308,19 @@ impl fmt::Display for PathCause {
                 write!(
                     f,
                     ", with as much of a core for each stage as there is: it takes {}, {} of it at '{dear}'",
-                    time(*least),
+                    time(later.as_ref().and_then(|(_, later)| least.checked_sub(*later)).unwrap_or(*least)),
                     time(*part)
-                )
+                )?;
+                match later {
+                    None => Ok(()),
+                    Some((fails, later)) => write!(f, ", and {} more when {fails} has failed", time(*later)),
+                }
             }
             PathCause::NoRoom { service, needs, why } => {
                 write!(f, "its stage '{service}' needs {} of a core, and has no place: {why}", share(*needs))
+            }
+            PathCause::Fails { fails, why } => {
+                write!(f, "what it is promised cannot be kept despite the loss of {fails}: {why}")
             }
             PathCause::Analysis(why) => write!(f, "{why}"),
         }

@@ -68,6 +68,15 @@ fn found(asked: &Asked) -> Result<Found, Error> {
     }
 }
 
+/// Less than these servers of a path alone, which keep its promise, and what decided that it is enough.
+pub(super) fn simulated_from(asked: &Asked, servers: &[Interface]) -> Result<Option<(Vec<Interface>, Shown)>, Error> {
+    let Some(model) = Model::of(asked) else { return Ok(None) };
+    match decided(asked, &model, Found::Servers(servers.to_vec(), Vec::new()))? {
+        Found::Simulated(servers, shown, _) => Ok(Some((servers, shown))),
+        _ => Ok(None),
+    }
+}
+
 /// Less than what is proven, or than all there is, that simulation says is enough.
 fn decided(asked: &Asked, model: &Model, proven: Found) -> Result<Found, Error> {
     let search = Search { asked, proofs: Proofs::new(asked, Laws::rough) };

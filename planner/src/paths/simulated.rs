@@ -8,7 +8,7 @@
 use super::course::{Asked, Course};
 use giusto_analysis::Error;
 use giusto_model::{Duration, Interface, PathSource, PathStage, Rate, Within};
-use giusto_simulator::{play_alone, Alone, AloneRun};
+use giusto_simulator::{play_alone, settling, Alone, AloneRun};
 use rayon::prelude::*;
 
 /// The chance of a yes where the promise is not kept.
@@ -17,8 +17,7 @@ pub(super) const RISK: f64 = 1e-4;
 const COUNTED: usize = 100;
 /// Messages before those, at least and at most.
 const BEFORE: (f64, f64) = (200.0, 20_000.0);
-/// ... and so many promised times, and as many more as messages come in one: a queue that keeps the promise has forgotten by then
-/// that it was empty.
+/// ... and those of so many promised times, and as long as queues take to forget ([`settling`]).
 const FORGOTTEN: f64 = 20.0;
 /// Runs at once.
 const AT_ONCE: usize = 64;
@@ -65,19 +64,21 @@ impl<'a> Model<'a> {
 
     /// Whether servers are worth the runs that decide.
     pub(super) fn seems_kept(&self, servers: &[Interface]) -> Result<bool, Error> {
-        let least = self.course.points.iter().map(beyond).fold(1.0, f64::min);
+        let points = self.points(servers);
+        let least = points.iter().map(beyond).fold(1.0, f64::min);
         let runs = ((TRIAL / least / COUNTED as f64) as usize).max(AT_ONCE);
-        let took = self.runs(servers, 0, runs)?;
+        let Some(took) = self.runs(servers, 0, runs)? else { return Ok(false) };
         let late = |point: &Within| took.iter().flatten().filter(|took| **took > point.within).count() as f64;
         let messages = (runs * COUNTED) as f64;
-        Ok(self.course.points.iter().all(|point| late(point) <= TRIED * beyond(point) * messages))
+        Ok(points.iter().all(|point| late(point) <= TRIED * beyond(point) * messages))
     }
 
     /// Runs until they decide, of which those of another `attempt` are others; `None`: for no. The chance of a wrong yes at any
     /// attempt is [`RISK`] at most.
     pub(super) fn decided(&self, servers: &[Interface], attempt: u32) -> Result<Option<Shown>, Error> {
-        let points = &self.course.points;
-        let enough = (f64::from(2u32.pow(attempt + 1)) / RISK).ln();
+        let points = &self.points(servers);
+        // Each attempt has half of the risk of the one before, and there may be two questions for a path (`Group::asked`).
+        let enough = (f64::from(2u32.pow(attempt + 2)) / RISK).ln();
         let least = points.iter().map(beyond).fold(1.0, f64::min);
         let most = (8.0 * enough / least) as usize;
         let first = u64::from(attempt + 1) << 32;
@@ -85,7 +86,8 @@ impl<'a> Model<'a> {
         let mut all: Vec<Duration> = Vec::new();
         let mut runs = 0;
         while runs < most {
-            for took in self.runs(servers, first + runs as u64, AT_ONCE)? {
+            let Some(took) = self.runs(servers, first + runs as u64, AT_ONCE)? else { return Ok(None) };
+            for took in took {
                 for (bet, point) in bets.iter_mut().zip(points) {
                     bet.take(took.iter().filter(|took| **took > point.within).count() as f64 / COUNTED as f64);
                 }
@@ -108,24 +110,33 @@ impl<'a> Model<'a> {
         Ok(None)
     }
 
-    /// What the counted messages of so many runs took.
-    fn runs(&self, servers: &[Interface], first: u64, count: usize) -> Result<Vec<Vec<Duration>>, Error> {
-        let alone = |(ask, server): (&'a super::course::Ask, &Interface)| {
-            // Beside others it is served a period later at most than on a fixed place (decision 0010).
-            let late = ask.latency.checked_add(server.period).ok_or(Error::Range)?;
-            Ok(Alone { server: *server, late, service: &ask.service })
+    /// What is promised, less what a failure that is borne may cost.
+    fn points(&self, servers: &[Interface]) -> Vec<Within> {
+        let later = self.asked.later(self.course, servers).map_or(Duration::ZERO, |(_, later)| later);
+        let left = |point: &Within| Within { within: point.within.checked_sub(later).unwrap_or_default(), ..*point };
+        self.course.points.iter().map(left).collect()
+    }
+
+    /// What the counted messages of so many runs took; `None`: queues take too long to forget how a run began.
+    fn runs(&self, servers: &[Interface], first: u64, count: usize) -> Result<Option<Vec<Vec<Duration>>>, Error> {
+        let alone = |(ask, server): (&'a super::course::Ask, &Interface)| Alone {
+            server: *server,
+            late: ask.latency,
+            service: &ask.service,
         };
-        let services: Vec<Alone> = self.asked.stages.iter().zip(servers).map(alone).collect::<Result<_, Error>>()?;
+        let services: Vec<Alone> = self.asked.stages.iter().zip(servers).map(alone).collect();
         let promised = self.course.points.iter().map(|point| point.within).max().unwrap_or_default();
         let within = promised.ns() as f64 * self.rate.per_ns();
-        let before = (within * (FORGOTTEN + within)).clamp(BEFORE.0, BEFORE.1).ceil() as usize;
-        let longest = promised.checked_mul(4).ok_or(Error::Range)?;
+        let before = (within * FORGOTTEN).max(settling(self.through, &services, self.rate)).max(BEFORE.0);
+        if before > BEFORE.1 {
+            return Ok(None);
+        }
+        let before = before.ceil() as usize;
         let run = |nth: usize| {
-            let run =
-                AloneRun { rate: self.rate, before, counted: COUNTED, longest, seed: first.wrapping_add(nth as u64) };
+            let run = AloneRun { rate: self.rate, before, counted: COUNTED, seed: first.wrapping_add(nth as u64) };
             play_alone(self.through, &services, &run).map_err(|_| Error::Range)
         };
-        (0..count).into_par_iter().map(run).collect()
+        (0..count).into_par_iter().map(run).collect::<Result<_, Error>>().map(Some)
     }
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn path(name: &str, source: PathSource, through: Vec<Through>, within
         observe: None,
         packets,
         assurance: Default::default(),
+        despite: Vec::new(),
     }
 }
 

@@ -5,12 +5,14 @@
 //! message, from what each server does at least.
 
 use super::broken::Broken;
+use super::despite;
 use super::interface;
 use super::late::{claimed, late_at, Counted};
 use super::meets::Group;
 use super::route::{self, Server, Stage};
 use super::simulated;
 use super::topic;
+use super::windows_of_paths;
 use giusto_model::{
     Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage, Within,
 };
@@ -54,13 +56,17 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
     }
     let (mut compared, mut believed) = (0, 0);
     let elsewhere = stages.len() - here(&stages);
+    let shares = together.iter().filter(|first| **first == together[nth]).count() > 1;
+    believed += despite::check(plan, path, &stages, shares)?;
+    compared += path.despite.len() - believed;
     if let Some(simulated) = &path.simulated {
         let messages = simulated::check(plan, (path, simulated), &stages)?;
         let (claims, name) = (path.points.len(), path.name.clone());
-        let (compared, believed) = if messages > 0 { (claims, 0) } else { (0, claims) };
+        let (own, others) = if messages > 0 { (claims, 0) } else { (0, claims) };
+        let (compared, believed) = (compared + own, believed + others);
         return Ok(CheckedPath { name, stages: here(&stages), compared, believed, simulated: Some(messages) });
     }
-    let group = Group::of(plan, together, nth)?;
+    let group = if path.points.is_empty() { None } else { Group::of(plan, together, nth)? };
     for one in &path.points {
         within(path, one, stages.len())?;
         let checked = match &group {
@@ -70,9 +76,13 @@ fn one(plan: &Plan, path: &PathPlan, together: &[usize], nth: usize) -> Result<C
         (compared, believed) = (compared + checked, believed + one.parts.len() + one.meets.len() - checked);
     }
     if let Some(every) = &path.every {
-        compared += longest(path, every, &stages)?;
+        let found = match shares {
+            true => windows_of_paths::check(plan, together, nth, every)?,
+            false => longest(path, every, &stages)?,
+        };
+        compared += found;
         // Where a stage is elsewhere, nothing of it is computed.
-        believed += if elsewhere > 0 { stages.len() } else { 0 };
+        believed += if found == 0 || elsewhere > 0 { stages.len() } else { 0 };
     }
     Ok(CheckedPath { name: path.name.clone(), stages: here(&stages), compared, believed, simulated: None })
 }

@@ -105,6 +105,14 @@ fn one_path(site: &Site, path: &Path, planned: &PathPlan) -> Result<(), Broken> 
     }
     same(&whose, "where its response times come from", &path.observe, &planned.observe)?;
     same(&whose, "its services and topics", &path.through, &through)?;
+    let borne = planned.despite.iter().map(|one| one.fails.to_string());
+    let wanted: Vec<String> = path.despite.iter().map(|one| one.fails.to_string()).collect();
+    same(&whose, "what it bears", &wanted, &borne.collect())?;
+    for (one, planned) in path.despite.iter().zip(&planned.despite) {
+        let whose = format!("{whose}, despite {}", one.fails);
+        // That of the ensemble is in the plan.
+        same(&whose, "how long it stands still", &one.gap.unwrap_or(planned.gap), &planned.gap)?;
+    }
     let points = planned.points.iter().map(|point| Within { percentile: point.percentile, within: point.within });
     same(&whose, "percentiles that were promised", &path.points, &points.collect())?;
     same(&whose, "the longest time that was promised", &path.every, &planned.every.as_ref().map(|one| one.within))?;
