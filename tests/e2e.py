@@ -240,8 +240,8 @@ class Help(unittest.TestCase):
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
             for verb in ("demo", "check", "plan", "diff", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
-                         "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket", "measure execution",
-                         "measure supply", "measure packets"):
+                         "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket",
+                         "analyze packets", "measure execution", "measure supply", "measure packets"):
                 run(*shlex.split(examples[verb]))
             for verb in ("measure response", "measure latency"):
                 done = subprocess.run([str(GIUSTO), *shlex.split(examples[verb])], cwd=ROOT, capture_output=True, text=True)

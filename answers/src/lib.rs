@@ -12,6 +12,7 @@ mod error;
 pub mod interface;
 pub mod map;
 pub mod notation;
+pub mod packets;
 pub mod path;
 pub mod plan;
 pub mod plane;

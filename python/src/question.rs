@@ -11,7 +11,7 @@ use giusto_answers::path::Comes;
 use giusto_answers::response::{measured, Requests};
 use giusto_answers::Error;
 use giusto_answers::{
-    admission, bucket, criticality, interface, map, path, plane, recovery, response, share, slo, vcpus,
+    admission, bucket, criticality, interface, map, packets, path, plane, recovery, response, share, slo, vcpus,
 };
 use giusto_model::{Arrivals, Duration, RecoveryTimes};
 use pyo3::prelude::*;
@@ -35,6 +35,7 @@ pub(crate) enum Asked {
     Response(response::Question),
     Slo(slo::Question),
     Map(map::Question),
+    Packets(packets::Question),
     Path(path::Question),
     Bucket(bucket::Question),
     Trace(bucket::Trace),
@@ -59,6 +60,7 @@ impl Asked {
             Asked::Response(question) => text(question.answer()),
             Asked::Slo(question) => text(question.answer()),
             Asked::Map(question) => text(question.answer(&question.axes(), done)),
+            Asked::Packets(question) => text(question.answer()),
             Asked::Path(question) => text(question.answer()),
             Asked::Bucket(question) => text(question.answer()),
             Asked::Trace(question) => text(question.answer()),
@@ -342,6 +344,16 @@ impl Question {
         let requests = requests(rate, service, measured_ns, batch, server)?;
         let percentiles = percentiles.values();
         Ok(ask(Asked::Map(map::Question { requests, percentiles, bandwidth, period, steps })))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (flows, capacity, poll, latency))]
+    fn packets(flows: Vec<LevelWord>, capacity: RateWord, poll: u32, latency: Time) -> PyResult<Question> {
+        if flows.is_empty() || poll == 0 {
+            return Err(input("expected packets of one thread at least, such as '5k/s*16', and a poll of 1 or more"));
+        }
+        let (capacity, latency) = (capacity.0, latency.0);
+        Ok(ask(Asked::Packets(packets::Question { levels: flows.values(), capacity, poll, latency })))
     }
 
     #[staticmethod]

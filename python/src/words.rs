@@ -5,6 +5,7 @@ use giusto_analysis::criticality::Vm;
 use giusto_analysis::interface::{Resource, Scheduler};
 use giusto_analysis::response::Objective;
 use giusto_answers::notation::{self, Weighted};
+use giusto_answers::packets::{level, Level};
 use giusto_answers::path::{also, place, Also, Place};
 use giusto_model::{Bandwidth, Duration, Percentile, Rate, Release, Server, ServerKind, Task, Tokens};
 use pyo3::prelude::*;
@@ -249,6 +250,9 @@ word!(
     /// `2ms/4ms:1ms`
     PlaceWord(Place), |given| parsed(given, "a stage, as a text such as '2ms/4ms:1ms'", place));
 word!(
+    /// `5k/s*16`
+    LevelWord(Level), |given| parsed(given, "packets, as a text such as '5k/s*16'", level));
+word!(
     /// `2=100/s:1ms`
     AlsoWord(Also), |given| parsed(given, "other messages, as a text such as '2=100/s:1ms'", also));
 /// The values without their words.
@@ -269,5 +273,5 @@ macro_rules! values {
 values!(
     Span => Duration, Time => Duration, TaskWord => Task, PercentWord => f64, PercentileWord => Percentile,
     WeightedTime => Weighted<Duration>, WeightedSize => Weighted<u32>, ObjectiveWord => Objective, ServerWord => Server,
-    VmWord => Vm, PlaceWord => Place, AlsoWord => Also
+    VmWord => Vm, PlaceWord => Place, AlsoWord => Also, LevelWord => Level
 );

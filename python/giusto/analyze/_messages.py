@@ -140,6 +140,38 @@ def path(
     return ask(question, Path)
 
 
+class Processed(Answer):
+    """No packet of ``flow`` waits longer until it is processed."""
+
+    flow: str
+    within_ns: int
+
+
+class Packets(Answer):
+    """Bounds for each of ``flows``; the threads run ``busy_ns`` of any second at most."""
+
+    capacity: str
+    poll: int
+    latency_ns: int
+    busy_ns: int
+    flows: List[Processed]
+
+
+def packets(flows: Sequence[str], capacity: str, *, poll: int = 64, latency: Time = 0) -> Packets:
+    """How long packets wait for the core that processes them by priority [LiC20, chapter 3] (docs/network.md).
+
+    A flow is what one thread processes at most, ``"RATE*BURST"`` such as ``"5k/s*16"``; from the highest priority down, with
+    ``+`` between threads that share one. ``capacity``: packets that the core processes (``giusto measure packets``); ``poll``:
+    packets in a row, whatever else comes; ``latency``: until a thread that is woken runs.
+
+    Raises :class:`giusto.DoesNotFit` where the kernel would stop the threads, as they may run for more than 950 ms of a second.
+
+    >>> [flow.within_ns for flow in packets(["5k/s*16+5k/s*16", "2k/s*8"], "64k/s").flows]
+    [1627120, 1931819]
+    """
+    return ask(Question.packets(list(flows), capacity, poll, latency), Packets)
+
+
 def bucket(
     rate: str,
     *,
