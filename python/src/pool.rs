@@ -1,7 +1,7 @@
 //! The policy core, stepped from Python.
 
 use crate::error::input;
-use crate::words::{kind, Span, Time};
+use crate::words::{kind, Count, Span, Time};
 use giusto_model::ServerKind;
 use giusto_policy::{Back, CoreMode, Id, Mixed, Order, Params, Pool, When};
 use pyo3::prelude::*;
@@ -64,8 +64,8 @@ fn mixed(optimistic: Span, worst: Option<Span>, period: Span, virtual_deadline: 
 #[pymethods]
 impl PoolData {
     #[new]
-    fn new(order_name: &str, cores: u32) -> PyResult<PoolData> {
-        let order = order(order_name)?;
+    fn new(order_name: &str, cores: Count) -> PyResult<PoolData> {
+        let (order, cores) = (order(order_name)?, cores.0);
         if !(1..=64).contains(&cores) || order == Order::MixedCriticality && cores > 1 {
             return Err(input(format!("a pool has 1 to 64 cores, of mixed criticality one, not {cores}")));
         }
@@ -77,11 +77,11 @@ impl PoolData {
         name: &str,
         budget: Time,
         period: Time,
-        priority: u32,
+        priority: Count,
         first: Time,
         now: Time,
     ) -> PyResult<usize> {
-        let params = Params { budget: budget.0.ns(), period: period.0.ns(), first: first.0.ns(), priority };
+        let params = Params { budget: budget.0.ns(), period: period.0.ns(), first: first.0.ns(), priority: priority.0 };
         let id = self.pool.add(kind(name)?, params, now.0.ns()).map_err(input)?;
         Ok(self.added(id))
     }
@@ -105,13 +105,13 @@ impl PoolData {
         server: usize,
         budget: Span,
         period: Span,
-        priority: u32,
+        priority: Count,
         next_period: bool,
         now: Time,
     ) -> PyResult<()> {
         let id = self.id(server)?;
         let (budget, period) = (budget.0.ns(), period.0.ns());
-        self.pool.set(id, budget, period, priority, when(next_period), now.0.ns()).map_err(input)
+        self.pool.set(id, budget, period, priority.0, when(next_period), now.0.ns()).map_err(input)
     }
     fn remove(&mut self, server: usize, now: Time) -> PyResult<u64> {
         let freed = self.pool.remove(self.id(server)?, now.0.ns()).map_err(input)?;
@@ -121,8 +121,8 @@ impl PoolData {
     fn boost(&mut self, server: usize, until: Time, now: Time) -> PyResult<()> {
         self.pool.boost(self.id(server)?, until.0.ns(), now.0.ns()).map_err(input)
     }
-    fn cooling(&mut self, degrees: u32, by_temperature: bool) {
-        self.pool.cooling(degrees, if by_temperature { Back::Temperature } else { Back::Idle });
+    fn cooling(&mut self, degrees: Count, by_temperature: bool) {
+        self.pool.cooling(degrees.0, if by_temperature { Back::Temperature } else { Back::Idle });
     }
     fn charge(&mut self, core: u32, ran: Time, now: Time) -> PyResult<()> {
         self.core(core)?;

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from .._answer import Answer
 from .._giusto import Question
-from .._words import Percentile, Time, some
+from .._words import Percentile, Time, several
 from ._ask import ask
 
 
@@ -136,7 +136,7 @@ def path(
     >>> path(["2ms/4ms:1ms", "core:1ms"], period="10ms").every.within_ns
     4000000
     """
-    question = Question.path(rate, burst, period, jitter, distance, list(stages), list(also), some(percentile), some(at))
+    question = Question.path(rate, burst, period, jitter, distance, stages, also, several(percentile), several(at))
     return ask(question, Path)
 
 
@@ -169,7 +169,7 @@ def packets(flows: Sequence[str], capacity: str, *, poll: int = 64, latency: Tim
     >>> [flow.within_ns for flow in packets(["5k/s*16+5k/s*16", "2k/s*8"], "64k/s").flows]
     [1627120, 1931819]
     """
-    return ask(Question.packets(list(flows), capacity, poll, latency), Packets)
+    return ask(Question.packets(flows, capacity, poll, latency), Packets)
 
 
 def bucket(
@@ -191,7 +191,7 @@ def bucket(
     >>> round(found.waits[0].delayed, 4)
     0.0086
     """
-    return ask(Question.bucket(rate, batch, tokens, depth, access, split, some(percentile)), Bucket)
+    return ask(Question.bucket(rate, batch, tokens, depth, access, split, several(percentile)), Bucket)
 
 
 def trace(arrivals_ns: Sequence[int], *, tokens: Optional[str] = None, access: Percentile = "p99") -> Recorded:
