@@ -82,13 +82,14 @@ def test_a_process_that_forks_has_answers_too(code):
 
 
 def test_after_an_interrupt_it_answers_as_before():
-    code = LONG.replace("    sys.exit(7)", "    print(giusto.analyze.given(['1ms/3ms'], 'edf', '1ms/3ms').certificate is not None)\n    sys.exit(7)")
+    again = "print(giusto.analyze.recovery(5).servers)"
+    code = LONG.replace("    sys.exit(7)", f"    {again}\n    sys.exit(7)")
     started = subprocess.Popen([sys.executable, "-c", code.format(call=CALLS[1])], stdout=subprocess.PIPE, text=True)
     assert started.stdout.readline() == "now\n"
     time.sleep(0.3)
     started.send_signal(signal.SIGINT)
     out, _ = started.communicate(timeout=60)
-    assert (started.returncode, out) == (7, "interrupted\nTrue\n")
+    assert (started.returncode, out) == (7, "interrupted\n5\n")
 
 
 def test_others_run_while_it_simulates():

@@ -167,7 +167,7 @@ def packets(flows: Sequence[str], capacity: str, *, poll: int = 64, latency: Tim
     Raises :class:`giusto.DoesNotFit` where the kernel would stop the threads, as they may run for more than 950 ms of a second.
 
     >>> [flow.within_ns for flow in packets(["5k/s*16+5k/s*16", "2k/s*8"], "64k/s").flows]
-    [1627120, 1931819]
+    [1627119, 1925926]
     """
     return ask(Question.packets(flows, capacity, poll, latency), Packets)
 

@@ -58,9 +58,7 @@ class Curve:
             raise InputError("a curve has pieces that begin at 0 and at later and later times")
         ends: List[Optional[Fraction]] = [*starts[1:], None]
         self.pieces: Tuple[Piece, ...] = tuple(
-            joined(
-                Piece(start, end, number(value), number(slope)) for start, end, (_, value, slope) in zip(starts, ends, points)
-            )
+            joined(Piece(start, end, number(value), number(slope)) for start, end, (_, value, slope) in zip(starts, ends, points))
         )
 
     @classmethod
@@ -183,7 +181,9 @@ class Curve:
 
         :class:`giusto.DoesNotFit` where it grows without bound.
         """
-        if self.rate > other_curve(served).rate or (self.rate == 0 == served.rate and self.pieces[-1].value > served.pieces[-1].value):
+        if self.rate > other_curve(served).rate or (
+            self.rate == 0 == served.rate and self.pieces[-1].value > served.pieces[-1].value
+        ):
             raise DoesNotFit("more comes than is served: the delay grows for ever")
         # At a turn of the arrivals, or where their value is one at which the service turns.
         times = {piece.start for piece in self.pieces}
