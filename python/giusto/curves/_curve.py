@@ -49,16 +49,18 @@ class Curve:
     def __init__(self, points: Sequence[Tuple[Value, Value, Value]]) -> None:
         """``points``: (from, value there, slope from there on), ascending, the first from 0."""
         try:
-            points = [(start, value, slope) for start, value, slope in points]
+            exact = [(number(start), number(value), number(slope)) for start, value, slope in points]
+        except InputError:
+            raise
         except (TypeError, ValueError):
             expected = "(from, value there, slope from there on), such as [(0, 4, 0), (1000, 4, 0.5)]"
             raise InputError(f"a curve has points {expected}") from None
-        starts = [number(start) for start, _, _ in points]
-        if not points or starts[0] != 0 or any(b <= a for a, b in zip(starts, starts[1:])):
+        starts = [start for start, _, _ in exact]
+        if not exact or starts[0] != 0 or any(b <= a for a, b in zip(starts, starts[1:])):
             raise InputError("a curve has pieces that begin at 0 and at later and later times")
         ends: List[Optional[Fraction]] = [*starts[1:], None]
         self.pieces: Tuple[Piece, ...] = tuple(
-            joined(Piece(start, end, number(value), number(slope)) for start, end, (_, value, slope) in zip(starts, ends, points))
+            joined(Piece(start, end, value, slope) for end, (start, value, slope) in zip(ends, exact))
         )
 
     @classmethod
