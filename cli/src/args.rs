@@ -511,9 +511,7 @@ pub(crate) enum Analyze {
     )]
     Path(PathArgs),
     /// How long packets wait for the core that processes them by priority [LiC20, chapter 3]
-    #[command(
-        after_help = "Example:\n  giusto analyze packets --capacity 64k/s --flow 5k/s*16+5k/s*16 --flow 2k/s*8"
-    )]
+    #[command(after_help = "Example:\n  giusto analyze packets --capacity 64k/s --flow 5k/s*16+5k/s*16 --flow 2k/s*8")]
     Packets(ProcessingArgs),
     /// Percentiles over bandwidths and periods, as table, CSV and drawing [LiH21, Figs 4.10 and 4.11]
     #[command(

@@ -10,6 +10,12 @@ TASKS = ["2ms/7ms", "1ms/8ms"]
 AT_RANDOM = {"rate": "40/s", "service": "5ms", "budget": "1ms", "period": "2ms"}
 
 
+SITE = giusto.Site(
+    hosts={"edge-1": {"cores": numpy.arange(2)}},
+    services={"control": {"start": "control", "promise": "as-if-alone", "tasks": [giusto.Task("1ms", 10_000_000, offset=0)]}},
+)
+
+
 def system(cores=1, **more):
     made = giusto.System(cores=cores)
     made.run(TASKS, "edf", **more)
@@ -55,6 +61,18 @@ REFUSED = {
     "a curve and nothing": (lambda: curves.line(1) + None, "None"),
     "a curve and a text": (lambda: curves.line(1).delay("4ms"), "'4ms'"),
     "a period of nothing": (lambda: curves.periodic(0), "period"),
+    "a path for a site": (lambda: giusto.plan("sites/walk.yaml"), "from_yaml"),
+    "keys for a site": (lambda: giusto.simulate({"hosts": {}}), "from_dict"),
+    "a system for a plan": (lambda: giusto.simulate(giusto.System()), "Site"),
+    "a site for a plan": (lambda: giusto.verify.check(SITE), "giusto.plan"),
+    "no scheduler to compare with": (lambda: giusto.simulate(giusto.plan(SITE, machine="typical"), "1s", compare="cfs"), "'cfs'"),
+    "a server below 0": (lambda: giusto.policy.Pool().ready(-1), "-1"),
+    "nothing to draw": (lambda: giusto.plot.cdf([]), "no job"),
+    **{
+        f"no file for {reader}": (lambda reader=reader: getattr(giusto.readers, reader)("nope.xml"), "nope.xml")
+        for reader in ("carts", "simso", "smff", "caret", "tracetools", "rtapp_log", "rtapp_tasks")
+    },
+    "no study": (lambda: giusto.verify.claims("nope.toml", {}), "nope.toml"),
 }
 
 
@@ -84,3 +102,20 @@ def test_a_verdict_is_shown():
     assert repr(analyze.given(TASKS, "rm", "2ms/3ms")) == "Given(holds=True)"
     assert repr(analyze.given(TASKS, "rm", "1ms/3ms")) == "Given(holds=False)"
     assert "True" in analyze.admission(["deferrable:2ms/5ms"], "edf")._repr_html_()
+
+
+def test_a_site_takes_tasks_and_arrays():
+    text = """giusto: 1
+hosts:
+  edge-1: {cores: 0-1}
+services:
+  control:
+    start: control
+    promise: as-if-alone
+    tasks: [{wcet: 1ms, period: 10ms, offset: 0ms}]
+"""
+    written = giusto.plan(giusto.Site.from_text(text), machine="typical")
+    assert SITE.hosts == {"edge-1": [0, 1]}
+    assert giusto.plan(SITE, machine="typical").services == written.services
+    one = giusto.simulate(written, "1s", compare="credit")
+    assert one.rows == giusto.simulate(written, "1s", compare=["credit"]).rows

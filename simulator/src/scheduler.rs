@@ -203,8 +203,7 @@ mod tests {
             let (horizon, mut ours, mut cores) = (Duration::from_ms(400), Told::default(), Told::default());
             let sole = Sole::of(&system).expect("it is the only server");
             let own = simulate_with(&mut { sole }, &system, horizon, seed, &mut ours).unwrap();
-            let theirs =
-                simulate_with(&mut Core::new(&system).unwrap(), &system, horizon, seed, &mut cores).unwrap();
+            let theirs = simulate_with(&mut Core::new(&system).unwrap(), &system, horizon, seed, &mut cores).unwrap();
             assert_eq!(ours, cores, "{system:?}");
             assert_eq!((own[0].consumed, own[0].unfinished), (theirs[0].consumed, theirs[0].unfinished));
             jobs += own[0].jobs();
