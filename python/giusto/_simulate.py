@@ -116,17 +116,8 @@ def simulate(
     """
     planned = what if isinstance(what, Plan) else plan(what)
     execution, transport = _giusto.profile(os.fspath(profile)) if profile is not None else (None, [])
-    text, recorded = _giusto.simulate_plan(
-        planned._data,
-        horizon,
-        seed,
-        seeds,
-        [compare] if isinstance(compare, str) else list(compare),
-        execution,
-        transport,
-        record,
-        slices,
-    )
+    beside = [compare] if isinstance(compare, str) else list(compare)
+    text, recorded = _giusto.simulate_plan(planned._data, horizon, seed, seeds, beside, execution, transport, record, slices)
     rows = [PlayedPath(row) if "path" in row else Played(row) for row in json.loads(text)]
     if not rows:
         raise InputError("there is nothing to simulate: no service of this plan has a reservation; promise one as-if-alone")

@@ -18,8 +18,8 @@ class Site:
     >>> site.services
     ['cache']
 
-    The keys are those of a site file (formats/site.md); a task may be a :class:`giusto.Task`, whose whole numbers are ns. What makes no sense raises :class:`giusto.SiteError` with line and
-    column.
+    The keys are those of a site file (formats/site.md); a task may be a :class:`giusto.Task`, whose whole numbers are ns, and
+    cores an array. What makes no sense raises :class:`giusto.SiteError` with line and column.
     """
 
     def __init__(self, *, hosts: Mapping[str, Any], services: Mapping[str, Any], **more: Any) -> None:
