@@ -179,7 +179,7 @@ mod tests {
         let guests = [Guest::Fifo, Guest::RateMonotonic, Guest::DeadlineMonotonic, Guest::Listed, Guest::Edf];
         let sporadic = [Sporadic::Densest, Sporadic::Random, Sporadic::Poisson][rng.random_range(0..3)].clone();
         let (guest, execution) = (guests[rng.random_range(0..5)], Execution::Uniform { percent: 50 });
-        let workload = rng.random_bool(0.9).then(|| Workload { tasks, guest, execution, sporadic });
+        let workload = rng.random_bool(0.9).then_some(Workload { tasks, guest, execution, sporadic });
         let server = ServerSpec {
             kind: ServerKind::Unlimited,
             budget: Duration::ZERO,
