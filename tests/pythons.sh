@@ -44,9 +44,9 @@ licensed() { # the wheel has our licence, and the terms of each library that its
 	python3 - "$1" <<-'PYTHON'
 		import re, sys, zipfile
 		wheel = zipfile.ZipFile(sys.argv[1])
-		code, ours, theirs = (
+		code, ours, terms, theirs = (
 		    next(wheel.read(name) for name in wheel.namelist() if name.endswith(end))
-		    for end in (".abi3.so", "/licenses/LICENSE", "/licenses/LICENSES-libraries.txt")
+		    for end in (".abi3.so", "/licenses/LICENSE", "/LICENSE-Apache-2.0.txt", "/LICENSES-libraries.txt")
 		)
 		told = {}
 		for part in re.split(r"^=== ", theirs.decode(), flags=re.MULTILINE)[1:]:
@@ -54,7 +54,7 @@ licensed() { # the wheel has our licence, and the terms of each library that its
 		linked = {name.decode() for name in re.findall(rb"registry/src/[^/]+/([\w.+-]+)/", code)}
 		lacking = [name for name in linked if len(told.get(name, "").splitlines()) < 5 and "authors" not in told.get(name, "")]
 		print(f"{len(told)} libraries, of which the code names {len(linked)}; without terms: {lacking or 'none'}")
-		sys.exit(bool(lacking) or not linked or b"Apache License" not in ours)
+		sys.exit(bool(lacking) or not linked or b"Apache" not in ours or b"TERMS AND CONDITIONS" not in terms)
 	PYTHON
 }
 installed() { # a Python, a name for its venv, and what pip installs
