@@ -32,13 +32,8 @@ strip --strip-unneeded --remove-section=.comment --remove-section=.note "$tree/u
 doc=$tree/usr/share/doc/giusto
 install -m 644 packaging/deb/copyright "$doc/copyright"
 gzip -9nc packaging/deb/changelog >"$doc/changelog.gz"
-# What is linked in, with its terms; who wrote it where it brings no text of them.
-cargo tree --offline --locked -p giusto-cli -e normal,no-proc-macro --no-dedupe --prefix none -f '{p} {l}' | grep -v '(/' |
-	LC_ALL=C sort -u | while read -r name number licence; do
-	echo "=== $name ${number#v}: $licence"
-	folder=$(echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-${number#v}")
-	cat "$folder"/*[Mm][Ii][Tt]* 2>/dev/null || cat "$folder"/*LICEN[CS]E* 2>/dev/null || grep authors "$folder/Cargo.toml"
-done | gzip -9n >"$doc/libraries.gz"
+# What is linked in, with its terms.
+packaging/libraries.sh giusto-cli | gzip -9n >"$doc/libraries.gz"
 
 # dpkg's own tools know the right version of the C library; they want a source tree.
 install -D -m 644 -t "$work/debian" packaging/deb/control packaging/deb/changelog

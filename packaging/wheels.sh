@@ -17,6 +17,9 @@ if [ "$(cat "$venv/pins" 2>/dev/null)" != "$pin" ]; then
 	echo "$pin" >"$venv/pins"
 fi
 mkdir -p out/wheels
+# maturin takes all LICENSE* of the package's folder along.
+cargo fetch --locked --quiet
+packaging/libraries.sh giusto-python >python/LICENSES-libraries.txt
 # One package alone resolves other features than the workspace: in the same folder each would have the other's compiled again.
 export CARGO_TARGET_DIR=$target/wheels PATH=$venv/bin:$PATH
 # The oldest manylinux whose symbols it uses is its tag.

@@ -248,7 +248,8 @@ class Help(unittest.TestCase):
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
             works = ("demo", "check", "plan", "diff", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
-                     "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket")
+                     "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket",
+                     "analyze packets")
             measures = ("measure execution", "measure supply", "measure packets", "measure response", "measure latency")
             def lane(verbs):
                 typed = {verb: [str(GIUSTO), *shlex.split(examples[verb])] for verb in verbs}

@@ -244,6 +244,13 @@ def modes(folder):
         yield "explain", output("explain", name, "--site", "sites/modes.yaml", "--json")
 
 
+def waiting():
+    """Packets that wait for their core."""
+    flows = ["--flow", "5k/s*16+5k/s*16", "--flow", "2k/s*8"]
+    for more in ([], ["--poll", 32, "--latency", "40us"]):
+        yield "analyze-packets", output("analyze", "packets", "--capacity", "64k/s", *flows, *more, "--json")
+
+
 def ensembles():
     """Longest recoveries, those of the golden too, and what servers read."""
     yield "plan", output("plan", "sites/ensemble.yaml", "--json")
@@ -294,6 +301,7 @@ def documents(folder):
     yield from ensembles()
     yield from topics()
     yield from packets()
+    yield from waiting()
     yield from modes(Path(folder))
     random = ["--rate", "0.004/ms", "--service", "40ms:75%", "--service", "280ms"]
     for more in ([], ["--slots", "7", "--at", "1s", "--percentile", "99"], ["--server", "periodic", "--batch", "2"]):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # import giusto on each Python that is promised: tests/python.sh in a venv of each; the wheel in bare venvs, with the first
-# commands of its pages typed as they stand; the source distribution and the folder built by pip.
+# commands of its pages typed as they stand, and its licences; the source distribution and the folder built by pip.
 #   tests/pythons.sh [VERSION]...      (default 3.9 3.11 3.13)
 # A Python that the machine lacks (pythonX.Y, pyenv) is fetched by uv, which is from PyPI. Exit: 0 all held, 1 not, 77 a Python
 # or a package cannot be had.
@@ -40,6 +40,23 @@ page() { # typed as it stands, in the repository, by a Python that has only what
 		sys.exit(runner.failures > 0 or not runner.tries)
 	PYTHON
 }
+licensed() { # the wheel has our licence, and the terms of each library that its machine code names
+	python3 - "$1" <<-'PYTHON'
+		import re, sys, zipfile
+		wheel = zipfile.ZipFile(sys.argv[1])
+		code, ours, terms, theirs = (
+		    next(wheel.read(name) for name in wheel.namelist() if name.endswith(end))
+		    for end in (".abi3.so", "/licenses/LICENSE", "/LICENSE-Apache-2.0.txt", "/LICENSES-libraries.txt")
+		)
+		told = {}
+		for part in re.split(r"^=== ", theirs.decode(), flags=re.MULTILINE)[1:]:
+		    told["-".join(part.partition(": ")[0].split())] = part
+		linked = {name.decode() for name in re.findall(rb"registry/src/[^/]+/([\w.+-]+)/", code)}
+		lacking = [name for name in linked if len(told.get(name, "").splitlines()) < 5 and "authors" not in told.get(name, "")]
+		print(f"{len(told)} libraries, of which the code names {len(linked)}; without terms: {lacking or 'none'}")
+		sys.exit(bool(lacking) or not linked or b"Apache" not in ours or b"TERMS AND CONDITIONS" not in terms)
+	PYTHON
+}
 installed() { # a Python, a name for its venv, and what pip installs
 	local python=$1 venv=$target/python/bare-$2
 	shift 2
@@ -51,6 +68,7 @@ installed() { # a Python, a name for its venv, and what pip installs
 }
 try "make wheels" packaging/wheels.sh || exit 1
 wheel=$(ls -t out/wheels/*.whl | head -1) sdist=$(ls -t out/wheels/*.tar.gz | head -1)
+try "licences in the wheel" licensed "$wheel"
 last=
 for version; do
 	if ! python=$(find_python "$version"); then

@@ -13,6 +13,7 @@ pub mod failed_path;
 pub mod interface;
 pub mod map;
 pub mod notation;
+pub mod packets;
 pub mod path;
 pub mod plan;
 pub mod plane;

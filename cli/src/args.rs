@@ -38,7 +38,7 @@ pub(crate) use measure::{
     ProfilesArg, ResponseArgs, SupplyArgs, PROFILES,
 };
 pub(crate) use modes::{AgentArgs, ModeArgs};
-pub(crate) use path::PathArgs;
+pub(crate) use path::{PathArgs, ProcessingArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 pub(crate) use record::RecordArgs;
 use site::SiteArg;
@@ -510,6 +510,9 @@ pub(crate) enum Analyze {
         )
     )]
     Path(PathArgs),
+    /// How long packets wait for the core that processes them by priority [LiC20, chapter 3]
+    #[command(after_help = "Example:\n  giusto analyze packets --capacity 64k/s --flow 5k/s*16+5k/s*16 --flow 2k/s*8")]
+    Packets(ProcessingArgs),
     /// Percentiles over bandwidths and periods, as table, CSV and drawing [LiH21, Figs 4.10 and 4.11]
     #[command(
         after_help = "Example:\n  giusto analyze map --rate 0.4/ms --service 1ms --percentile 90 --csv out/map.csv --plot out/map.svg"

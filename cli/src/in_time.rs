@@ -55,6 +55,7 @@ fn calculate(what: &Analyze, most: Option<Duration>) -> Result<ExitCode, Failure
         Analyze::Plane(args) => crate::plane::plane(args),
         Analyze::Response(args) => crate::response::response(args, most),
         Analyze::Path(args) => crate::path::path(args),
+        Analyze::Packets(args) => crate::packets::bounds(args),
         Analyze::Slo(args) => crate::response::slo(args),
         Analyze::Map(args) => crate::map::map(args),
         Analyze::Bucket(args) => crate::bucket::bucket(args),
@@ -83,6 +84,7 @@ fn doing(what: &Analyze) -> (&'static str, &'static str) {
         Analyze::Path(_) => {
             ("looking for the best part of the time for each stage", "fewer stages, or service times of fewer values")
         }
+        Analyze::Packets(_) => ("adding up what is ahead of each flow", "fewer flows"),
         Analyze::Slo(_) => ("looking for the least budget of each period", "one --period, or a coarser --quantum"),
         Analyze::Map(_) => ("solving the queue for each share", "fewer --steps, or shorter periods"),
         Analyze::Bucket(_) => ("solving the queue of the bucket", "a smaller --depth"),

@@ -1,8 +1,9 @@
-//! `giusto measure packets`.
+//! `giusto measure packets` and `giusto analyze packets`.
 
-use crate::args::PacketsArgs;
+use crate::args::{PacketsArgs, ProcessingArgs};
 use crate::failure::Failure;
-use crate::table::{json, say};
+use crate::table::{json, print, say, table};
+use giusto_answers::packets::Question;
 use giusto_measure::packets::{flooded, Flow, Passed, Place, Stage};
 use giusto_model::{Bucket, Duration, NetworkPlan, PacketClass, PacketUnit, Rate, Tokens, Uplink, UplinkPlan, VifPlan};
 use giusto_network::Network;
@@ -44,6 +45,20 @@ pub(crate) fn packets(args: &PacketsArgs) -> Result<ExitCode, Failure> {
             "packet_ns": found.used / found.packets, "capacity": capacity, "poll": POLL, "poll_ns": poll}));
     }
     describe(args.core, found, rate, poll)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `giusto analyze packets`
+pub(crate) fn bounds(args: &ProcessingArgs) -> Result<ExitCode, Failure> {
+    let ProcessingArgs { capacity, poll, latency, .. } = *args;
+    let answer = Question { levels: args.flow.clone(), capacity, poll, latency }.answer()?;
+    if args.json {
+        return json(&answer);
+    }
+    let mut rows = vec![["flow", "within"].map(String::from).to_vec()];
+    rows.extend(answer.flows.iter().map(|flow| vec![flow.flow.clone(), format!("{:.3}", flow.within_ns)]));
+    print(&table(&rows, 1))?;
+    say!("from the highest priority down; the threads run for {:.3} of any second at most", answer.busy_ns);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,7 +5,7 @@ beside_pycpa.py [CHAINS]
 The other side is pycpa's analysis as tests/compositional.py has it (by busy windows, and over the windows of all stages), whose
 bounds ours must not be above; pycpa itself is timed where it is installed. Chains are asked for in blocks, both sides in turns:
 pycpa one after the other, ours with one call of giusto.analyze.each on one thread, and one by one. Gate: 50 times as fast as
-pycpa, the median of blocks. Exit: 0 held, 1 not, 77 pycpa is not there.
+pycpa either way, the median of blocks. Exit: 0 held, 1 not, 77 pycpa is not there.
 """
 
 import math
@@ -79,9 +79,10 @@ def main(count):
         print("pycpa is not installed; its speed was not compared")
         return 1 if above else 77
     ratio, spread = statistics.median(ratios), f"{min(ratios):,.0f} to {max(ratios):,.0f}"
-    one = f"asked one by one {statistics.median(alone):,.0f}"
+    single = statistics.median(alone)
+    one = f"asked one by one {single:,.0f}, {min(alone):,.0f} to {max(alone):,.0f}"
     print(f"beside pycpa {ratio:,.0f} times as fast (median of blocks of {BLOCK}, {spread}; {one}; gate: >= {GATE})")
-    return int(ratio < GATE or above > 0)
+    return int(min(ratio, single) < GATE or above > 0)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ those names do, :class:`System` simulates servers and tasks without a site, :mod
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any, List
 
-from . import analyze
+from . import _giusto, analyze
 from ._errors import DoesNotFit, Error, FailedError, InputError, LacksError, Refusal, SiteError
 from ._giusto import __version__
 from ._jobs import Jobs, Slices
@@ -59,6 +60,9 @@ __all__ = [
     "simulate",
     "verify",
 ]
+
+# A process that forks leaves threads behind.
+os.register_at_fork(before=_giusto.settle)
 
 _MODULES = ("curves", "plot", "policy", "readers", "verify")
 

@@ -79,7 +79,8 @@ class Answer:
         return (type(self), (dict(self._json),))
 
     def _shown(self) -> List[Tuple[str, str]]:
-        shown = []
+        # Of a question that is answered by yes or no, first that.
+        shown = [("holds", repr(bool(self)))] if hasattr(type(self), "__bool__") else []
         for name in _converters(type(self)):
             value = getattr(self, name)
             if value is None or isinstance(value, (list, dict, Answer)):

@@ -68,6 +68,11 @@ class Refusal(DoesNotFit):
         return found
 
 
+def unreadable(file: str, error: OSError) -> InputError:
+    """A file that cannot be read, as the rest of Giusto says it."""
+    return InputError(f"{file}: {error.strerror or error}", file=file)
+
+
 class LacksError(Error):
     """The machine lacks something that the site needs (exit code 3)."""
 

@@ -101,8 +101,8 @@ class Jobs(_Records):
         """The percentile ``p`` (in percent, from 0 to 100) of response times in ns, by nearest rank: exact."""
         import numpy
 
-        if not 0 <= p <= 100:
-            raise InputError(f"expected a percentile from 0 to 100, not {p}")
+        if isinstance(p, str) or not 0 <= p <= 100:
+            raise InputError(f"expected a percentile as a number from 0 to 100, such as 99.9, not {p!r}")
         times = self.response_ns
         if not len(times):
             raise InputError("no job has ended; simulate longer")

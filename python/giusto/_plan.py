@@ -120,6 +120,8 @@ def plan(
     >>> plan(site, machine="typical")["control"]["core"]
     0
     """
+    if not isinstance(site, Site):
+        raise InputError(f"{site!r:.60} is no site; expected a giusto.Site, such as Site.from_yaml(path) or Site.from_dict(keys)")
     if machine not in ("this", "typical"):
         raise InputError(f"{machine!r} is no machine; expected 'this' or 'typical'")
     name = os.uname().nodename

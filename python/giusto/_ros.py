@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from . import _giusto
-from ._errors import InputError
+from ._errors import InputError, unreadable
 from ._jobs import Jobs
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ class _Row(NamedTuple):
 
 def _rows(path: PathLike) -> Iterator[_Row]:
     file = os.fspath(path)
-    with open(file, newline="", encoding="utf-8") as source:
+    try:
+        source = open(file, newline="", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise unreadable(file, error) from None
+    with source:
         reader = csv.reader(source)
         columns = next(reader, [])
         for cells in reader:
@@ -82,6 +86,7 @@ def _stamp(row: _Row, column: str, is_first: bool) -> int:
 def tracetools(path: PathLike) -> Dict[int, Jobs]:
     """The calls of each callback in the table ``callback_instances`` of tracetools_analysis: each from its start to its end."""
     calls: Dict[int, Tuple[List[int], List[int]]] = {}
+    row = None
     for row in _rows(path):
         for column in ("callback_object", "timestamp", "duration"):
             if column not in row.cells:
@@ -92,6 +97,9 @@ def tracetools(path: PathLike) -> Dict[int, Jobs]:
         begin = _time(row, "timestamp", _DATE)
         start.append(begin)
         end.append(begin + _time(row, "duration", _DURATION))
+    if row is None:
+        file = os.fspath(path)
+        raise InputError(f"{file}:1: there is no call; expected the table callback_instances, with a row", file=file, line=1)
     return {callback: Jobs(_giusto.job_records(start, end)) for callback, (start, end) in calls.items()}
 
 

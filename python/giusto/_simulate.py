@@ -96,7 +96,7 @@ def simulate(
     *,
     seed: int = 1,
     seeds: int = 1,
-    compare: Sequence[str] = (),
+    compare: Union[str, Sequence[str]] = (),
     profile: Union[str, "os.PathLike[str]", None] = None,
     record: Optional[str] = None,
     slices: bool = False,
@@ -114,11 +114,10 @@ def simulate(
     >>> len(found.jobs), found["control"].unfinished
     (100, 1)
     """
-    planned = plan(what) if isinstance(what, Site) else what
+    planned = what if isinstance(what, Plan) else plan(what)
     execution, transport = _giusto.profile(os.fspath(profile)) if profile is not None else (None, [])
-    text, recorded = _giusto.simulate_plan(
-        planned._data, horizon, seed, seeds, list(compare), execution, transport, record, slices
-    )
+    beside = [compare] if isinstance(compare, str) else list(compare)
+    text, recorded = _giusto.simulate_plan(planned._data, horizon, seed, seeds, beside, execution, transport, record, slices)
     rows = [PlayedPath(row) if "path" in row else Played(row) for row in json.loads(text)]
     if not rows:
         raise InputError("there is nothing to simulate: no service of this plan has a reservation; promise one as-if-alone")

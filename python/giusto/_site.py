@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict, List, Mapping, Union
 
 from ._giusto import SiteData
+from ._words import Task
 
 
 class Site:
@@ -17,8 +18,8 @@ class Site:
     >>> site.services
     ['cache']
 
-    The keys are those of a site file (formats/site.md). What makes no sense raises :class:`giusto.SiteError` with line and
-    column.
+    The keys are those of a site file (formats/site.md); a task may be a :class:`giusto.Task`, whose whole numbers are ns, and
+    cores an array. What makes no sense raises :class:`giusto.SiteError` with line and column.
     """
 
     def __init__(self, *, hosts: Mapping[str, Any], services: Mapping[str, Any], **more: Any) -> None:
@@ -94,10 +95,21 @@ def _scalar(text: str) -> str:
 
 
 def _flow(value: Any) -> str:
+    if isinstance(value, Task):
+        value = _keys(value)
+    elif hasattr(value, "tolist"):
+        value = value.tolist()  # of NumPy
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_scalar(str(key))}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return "[" + ", ".join(_flow(each) for each in value) + "]"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return json.dumps(value if isinstance(value, bool) or value is None else str(value), ensure_ascii=False)
     return str(value)
+
+
+def _keys(task: Task) -> Dict[str, Any]:
+    """The keys of a task in a site."""
+    given = {key: value for key, value in task._asdict().items() if value is not None}
+    times = {key: value if isinstance(value, str) else f"{int(value)}ns" for key, value in given.items() if key != "copies"}
+    return {**times, "copies": task.copies}

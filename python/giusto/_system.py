@@ -96,7 +96,10 @@ class System:
         (gaps from T to 2T) or ``"poisson"``.
         """
         percent = execution if isinstance(execution, int) else None
-        times = None if execution is None or isinstance(execution, int) else list(execution)
+        times = None if isinstance(execution, int) else execution
+        if isinstance(execution, (str, float)):
+            raise InputError(f"execution={execution!r}: expected percent of the worst case, such as 50, or a list of times in ns")
+        tasks = tasks if tasks is None or isinstance(tasks, str) else list(tasks)
         number = self._data.server(kind, budget, period, priority, vcpus, first, tasks, scheduler, percent, times, releases)
         known = [_giusto.task(task) for task in tasks or ()]
         self._deadlines.append([deadline for _, _, deadline, _, copies in known for _ in range(copies)])
@@ -104,7 +107,10 @@ class System:
 
     def run(self, tasks: Sequence[TaskLike], scheduler: str = "edf", *, vcpus: int = 1, **more: Any) -> int:
         """Tasks that run as they would on cores of their own, ``vcpus`` of them: a server without limits."""
-        return self.server("unlimited", tasks=tasks, scheduler=scheduler, vcpus=vcpus, **more)
+        listed = tasks if isinstance(tasks, str) else list(tasks)
+        if not listed:
+            raise InputError("there is no task; expected at least one, such as '2ms/7ms'")
+        return self.server("unlimited", tasks=listed, scheduler=scheduler, vcpus=vcpus, **more)
 
     def simulate(self, horizon: Time, *, seed: int = 1, slices: bool = False, scheduler: Any = None) -> Run:
         """Plays it from 0 to ``horizon``; returns its jobs in the order of their ends, 40 bytes each.
@@ -112,6 +118,8 @@ class System:
         ``slices`` keeps the schedule, too. ``scheduler``: instead of the policy core ``"credit"`` (Xen's), ``"fair"`` or an
         object with the methods of :class:`giusto.policy.Scheduler`. The same seed gives the same run, to the byte.
         """
+        if isinstance(scheduler, type):
+            raise InputError(f"{scheduler.__name__} is a class; expected an object of it, such as {scheduler.__name__}()")
         jobs, schedule, left = self._data.simulate(horizon, seed, slices, scheduler)
         run = Run(jobs, Slices(schedule) if slices else None)
         run.servers = [Server(*each) for each in left]

@@ -40,4 +40,11 @@ def some(given: Any) -> Any:
     """One value or several, as a list; a text and a tuple are one value."""
     if given is None:
         return []
-    return list(given) if isinstance(given, list) else [given]
+    # An array of NumPy: its numbers as Python's.
+    listed = given.tolist() if hasattr(given, "tolist") else given
+    return listed if isinstance(listed, list) else [listed]
+
+
+def several(given: Any) -> Any:
+    """The same of values that are no tuples themselves."""
+    return list(given) if isinstance(given, tuple) else some(given)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Dict, Iterator, List, Optional, Tuple, Union
 from xml.parsers import expat
 
-from ._errors import InputError
+from ._errors import InputError, unreadable
 
 
 class Element:
@@ -83,7 +83,11 @@ def read(path: Union[str, "os.PathLike[str]"], *roots: str) -> Element:
         open_.pop()
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    with open(file, "rb") as source:
+    try:
+        source = open(file, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise unreadable(file, error) from None
+    with source:
         try:
             parser.ParseFile(source)
         except expat.ExpatError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 
 from . import _giusto
 from ._answer import Answer
-from ._errors import DoesNotFit
+from ._errors import DoesNotFit, InputError, unreadable
 from ._jobs import Jobs
 from ._plan import Plan
 from ._words import some
@@ -83,6 +83,8 @@ def check(plan: Plan) -> Dict[str, List[Any]]:
 
     Raises :class:`giusto.DoesNotFit` for the first that does not hold.
     """
+    if not isinstance(plan, Plan):
+        raise InputError(f"{plan!r:.60} is no plan; expected a giusto.Plan, such as giusto.plan(site) or Plan.read(path)")
     text, broken = _giusto.check_plan(plan._data)
     if broken is not None:
         raise DoesNotFit(broken)
@@ -122,5 +124,9 @@ def claims(study: PathLike, tables: Union[PathLike, Mapping[str, str]]) -> List[
     """
     if not isinstance(tables, Mapping):
         tables = {path.stem: path.read_text(encoding="utf-8") for path in Path(tables).glob("*.csv")}
-    found = _giusto.judge_claims(Path(study).read_text(encoding="utf-8"), dict(tables))
+    try:
+        text = Path(study).read_text(encoding="utf-8")
+    except OSError as error:
+        raise unreadable(os.fspath(study), error) from None
+    found = _giusto.judge_claims(text, dict(tables))
     return [Claim(claim) for claim in json.loads(found)]

@@ -3,6 +3,7 @@
 use crate::error::{failed, from};
 use crate::question::{Asked, Question};
 use crate::run::{each, watched, Stop};
+use crate::words::Count;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,14 +36,14 @@ pub(crate) fn answer(py: Python<'_>, question: &Question, progress: Option<Bound
 pub(crate) fn answers(
     py: Python<'_>,
     questions: Vec<PyRef<'_, Question>>,
-    threads: usize,
+    threads: Count,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let asked: Vec<Arc<Asked>> = questions.iter().map(|question| Arc::clone(&question.0)).collect();
     drop(questions);
     let (stop, done) = (Stop::default(), Arc::new(AtomicUsize::new(0)));
     let (inner, counts) = (stop.clone(), Arc::clone(&done));
-    let all = move || each(asked.len(), threads, &inner, &counts, |nth| asked[nth].answer(&|| ()));
+    let all = move || each(asked.len(), threads.0 as usize, &inner, &counts, |nth| asked[nth].answer(&|| ()));
     let found = watched(py, &stop, all, |_| tell(progress.as_ref(), &done))?;
     tell(progress.as_ref(), &done)?;
     let object = |one: Option<Result<String, giusto_answers::Error>>| match one {

@@ -20,6 +20,7 @@ mod system;
 mod value;
 mod verify;
 mod words;
+mod worker;
 
 /// The module.
 #[pyo3::pymodule]
@@ -44,6 +45,8 @@ mod _giusto {
     use crate::value::{rate, task, time};
     #[pymodule_export]
     use crate::verify::{check_plan, compare_two, judge_claims, kept, kolmogorov_smirnov, wasserstein};
+    #[pymodule_export]
+    use crate::worker::settle;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // as modules of Python name it

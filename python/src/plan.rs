@@ -3,6 +3,7 @@
 use crate::error::{failed, from, input, refused, site as site_error};
 use crate::readers::{named, open};
 use crate::run::{beside, Stop};
+use crate::words::Seed;
 use giusto_answers::plan::{facts, of, predict_all, Asked, Read};
 use giusto_answers::Error;
 use giusto_planner::Facts;
@@ -104,7 +105,7 @@ pub(crate) fn plan(
     profiles: Option<PathBuf>,
     current: Option<PathBuf>,
     typical: bool,
-    predicts: Option<u64>,
+    predicts: Option<Seed>,
 ) -> PyResult<PlanData> {
     let backend = backend.map(|name| name.parse().map_err(|why: String| input(why))).transpose()?;
     let read = Arc::clone(&site.read);
@@ -120,7 +121,7 @@ pub(crate) fn plan(
         let facts = facts(&read.site, &asked, machine, &hostname)?;
         let mut notes = Vec::new();
         let mut plan = of(&read, &asked, facts, &mut |note| notes.push(note.to_string()))?;
-        if let Some(seed) = predicts {
+        if let Some(Seed(seed)) = predicts {
             predict_all(&mut plan, seed)?;
         }
         Ok(PlanData { plan: Arc::new(plan), notes })

@@ -1,7 +1,7 @@
 //! The policy core, stepped from Python.
 
 use crate::error::input;
-use crate::words::{kind, Span, Time};
+use crate::words::{kind, Count, Span, Time};
 use giusto_model::ServerKind;
 use giusto_policy::{Back, CoreMode, Id, Mixed, Order, Params, Pool, When};
 use pyo3::prelude::*;
@@ -25,16 +25,17 @@ pub(crate) fn order(name: &str) -> PyResult<Order> {
 }
 
 impl PoolData {
-    fn id(&self, server: usize) -> PyResult<Id> {
+    fn id(&self, server: Count) -> PyResult<Id> {
+        let server = server.0 as usize;
         self.ids.get(server).copied().flatten().ok_or_else(|| input(format!("server {server} is not in this pool")))
     }
     fn number(&self, id: Id) -> Option<usize> {
         self.ids.iter().position(|known| *known == Some(id))
     }
-    fn core(&self, core: u32) -> PyResult<()> {
-        match core < self.cores {
+    fn core(&self, core: &Count) -> PyResult<()> {
+        match core.0 < self.cores {
             true => Ok(()),
-            false => Err(input(format!("there is no core {core}: the pool has {}", self.cores))),
+            false => Err(input(format!("there is no core {}: the pool has {}", core.0, self.cores))),
         }
     }
     fn added(&mut self, id: Id) -> usize {
@@ -64,8 +65,8 @@ fn mixed(optimistic: Span, worst: Option<Span>, period: Span, virtual_deadline: 
 #[pymethods]
 impl PoolData {
     #[new]
-    fn new(order_name: &str, cores: u32) -> PyResult<PoolData> {
-        let order = order(order_name)?;
+    fn new(order_name: &str, cores: Count) -> PyResult<PoolData> {
+        let (order, cores) = (order(order_name)?, cores.0);
         if !(1..=64).contains(&cores) || order == Order::MixedCriticality && cores > 1 {
             return Err(input(format!("a pool has 1 to 64 cores, of mixed criticality one, not {cores}")));
         }
@@ -77,11 +78,11 @@ impl PoolData {
         name: &str,
         budget: Time,
         period: Time,
-        priority: u32,
+        priority: Count,
         first: Time,
         now: Time,
     ) -> PyResult<usize> {
-        let params = Params { budget: budget.0.ns(), period: period.0.ns(), first: first.0.ns(), priority };
+        let params = Params { budget: budget.0.ns(), period: period.0.ns(), first: first.0.ns(), priority: priority.0 };
         let id = self.pool.add(kind(name)?, params, now.0.ns()).map_err(input)?;
         Ok(self.added(id))
     }
@@ -102,39 +103,40 @@ impl PoolData {
     #[allow(clippy::too_many_arguments)] // a reservation has so many values
     fn set(
         &mut self,
-        server: usize,
+        server: Count,
         budget: Span,
         period: Span,
-        priority: u32,
+        priority: Count,
         next_period: bool,
         now: Time,
     ) -> PyResult<()> {
         let id = self.id(server)?;
         let (budget, period) = (budget.0.ns(), period.0.ns());
-        self.pool.set(id, budget, period, priority, when(next_period), now.0.ns()).map_err(input)
+        self.pool.set(id, budget, period, priority.0, when(next_period), now.0.ns()).map_err(input)
     }
-    fn remove(&mut self, server: usize, now: Time) -> PyResult<u64> {
+    fn remove(&mut self, server: Count, now: Time) -> PyResult<u64> {
+        let at = server.0 as usize;
         let freed = self.pool.remove(self.id(server)?, now.0.ns()).map_err(input)?;
-        self.ids[server] = None;
+        self.ids[at] = None;
         Ok(freed)
     }
-    fn boost(&mut self, server: usize, until: Time, now: Time) -> PyResult<()> {
+    fn boost(&mut self, server: Count, until: Time, now: Time) -> PyResult<()> {
         self.pool.boost(self.id(server)?, until.0.ns(), now.0.ns()).map_err(input)
     }
-    fn cooling(&mut self, degrees: u32, by_temperature: bool) {
-        self.pool.cooling(degrees, if by_temperature { Back::Temperature } else { Back::Idle });
+    fn cooling(&mut self, degrees: Count, by_temperature: bool) {
+        self.pool.cooling(degrees.0, if by_temperature { Back::Temperature } else { Back::Idle });
     }
-    fn charge(&mut self, core: u32, ran: Time, now: Time) -> PyResult<()> {
-        self.core(core)?;
-        self.pool.charge(core, ran.0.ns(), now.0.ns());
+    fn charge(&mut self, core: Count, ran: Time, now: Time) -> PyResult<()> {
+        self.core(&core)?;
+        self.pool.charge(core.0, ran.0.ns(), now.0.ns());
         Ok(())
     }
-    fn owe(&mut self, server: usize, ran: Time, now: Time) -> PyResult<()> {
+    fn owe(&mut self, server: Count, ran: Time, now: Time) -> PyResult<()> {
         let id = self.id(server)?;
         self.pool.owe(id, ran.0.ns(), now.0.ns());
         Ok(())
     }
-    fn ready(&mut self, server: usize, is_ready: bool, now: Time) -> PyResult<()> {
+    fn ready(&mut self, server: Count, is_ready: bool, now: Time) -> PyResult<()> {
         let id = self.id(server)?;
         self.pool.ready(id, is_ready, now.0.ns());
         Ok(())
@@ -145,21 +147,21 @@ impl PoolData {
         let changed = (0..self.cores).filter(|core| decision.changed >> core & 1 == 1).collect();
         (decision.until, changed)
     }
-    fn running(&self, core: u32) -> PyResult<Option<usize>> {
-        self.core(core)?;
-        Ok(self.pool.running(core).and_then(|id| self.number(id)))
+    fn running(&self, core: Count) -> PyResult<Option<usize>> {
+        self.core(&core)?;
+        Ok(self.pool.running(core.0).and_then(|id| self.number(id)))
     }
-    fn payer(&self, core: u32) -> PyResult<Option<usize>> {
-        self.core(core)?;
-        Ok(self.pool.payer(core).and_then(|id| self.number(id)))
+    fn payer(&self, core: Count) -> PyResult<Option<usize>> {
+        self.core(&core)?;
+        Ok(self.pool.payer(core.0).and_then(|id| self.number(id)))
     }
-    fn left_ns(&self, server: usize) -> PyResult<i64> {
+    fn left_ns(&self, server: Count) -> PyResult<i64> {
         Ok(self.pool.left_ns(self.id(server)?))
     }
-    fn deadline_ns(&self, server: usize) -> PyResult<Option<u64>> {
+    fn deadline_ns(&self, server: Count) -> PyResult<Option<u64>> {
         Ok(Some(self.pool.deadline_ns(self.id(server)?)).filter(|at| *at != u64::MAX))
     }
-    fn boost_ns(&self, server: usize) -> PyResult<u64> {
+    fn boost_ns(&self, server: Count) -> PyResult<u64> {
         Ok(self.pool.boost_ns(self.id(server)?))
     }
     /// Server, keeps its core, has leftovers only.

@@ -11,7 +11,7 @@ use giusto_answers::path::Comes;
 use giusto_answers::response::{measured, Requests};
 use giusto_answers::Error;
 use giusto_answers::{
-    admission, bucket, criticality, interface, map, path, plane, recovery, response, share, slo, vcpus,
+    admission, bucket, criticality, interface, map, packets, path, plane, recovery, response, share, slo, vcpus,
 };
 use giusto_model::{Arrivals, Duration, RecoveryTimes};
 use pyo3::prelude::*;
@@ -35,6 +35,7 @@ pub(crate) enum Asked {
     Response(response::Question),
     Slo(slo::Question),
     Map(map::Question),
+    Packets(packets::Question),
     Path(path::Question),
     Bucket(bucket::Question),
     Trace(bucket::Trace),
@@ -59,6 +60,7 @@ impl Asked {
             Asked::Response(question) => text(question.answer()),
             Asked::Slo(question) => text(question.answer()),
             Asked::Map(question) => text(question.answer(&question.axes(), done)),
+            Asked::Packets(question) => text(question.answer()),
             Asked::Path(question) => text(question.answer()),
             Asked::Bucket(question) => text(question.answer()),
             Asked::Trace(question) => text(question.answer()),
@@ -89,9 +91,9 @@ fn family(name: &str) -> PyResult<Family> {
 
 fn requests(
     rate: RateWord,
-    service: Option<Vec<WeightedTime>>,
+    service: Option<Many<WeightedTime>>,
     measured_ns: Option<Whole>,
-    batch: Vec<WeightedSize>,
+    batch: Many<WeightedSize>,
     server: &str,
 ) -> PyResult<Requests> {
     let service = match (service, measured_ns) {
@@ -108,8 +110,8 @@ fn requests(
 }
 
 /// So many of something that is counted from 1; `None`: not asked for.
-fn counted(what: &str, number: Option<u32>) -> PyResult<Option<u32>> {
-    match number {
+fn counted(what: &str, number: Option<Count>) -> PyResult<Option<u32>> {
+    match number.map(|it| it.0) {
         Some(number) if !(1..=1024).contains(&number) => Err(input(format!("expected 1 to 1024 {what}, not {number}"))),
         asked => Ok(asked),
     }
@@ -134,7 +136,7 @@ impl Question {
     #[pyo3(signature = (tasks, scheduler, supply, quantum, period, deadline, preemption, latency, sensitivity, most))]
     #[allow(clippy::too_many_arguments)] // a question has so many values
     fn interface(
-        tasks: Vec<TaskWord>,
+        tasks: Many<TaskWord>,
         scheduler: SchedulerWord,
         supply: &str,
         quantum: Option<Span>,
@@ -164,7 +166,7 @@ impl Question {
 
     #[staticmethod]
     fn given(
-        tasks: Vec<TaskWord>,
+        tasks: Many<TaskWord>,
         scheduler: SchedulerWord,
         resource: ResourceWord,
         aligned: bool,
@@ -184,8 +186,8 @@ impl Question {
     #[staticmethod]
     #[pyo3(signature = (tasks, vcpus, period, quantum, latency))]
     fn vcpus(
-        tasks: Vec<TaskWord>,
-        vcpus: Option<u32>,
+        tasks: Many<TaskWord>,
+        vcpus: Option<Count>,
         period: Option<Span>,
         quantum: Option<Span>,
         latency: Time,
@@ -198,7 +200,7 @@ impl Question {
     #[staticmethod]
     #[pyo3(signature = (tasks, releases, period, max_period, margin))]
     fn share(
-        tasks: Vec<TaskWord>,
+        tasks: Many<TaskWord>,
         releases: Option<&str>,
         period: Option<Span>,
         max_period: Option<Span>,
@@ -219,7 +221,7 @@ impl Question {
     #[staticmethod]
     #[pyo3(signature = (tasks, scheduler, start, period, quantum))]
     fn plane(
-        tasks: Vec<TaskWord>,
+        tasks: Many<TaskWord>,
         scheduler: SchedulerWord,
         start: Option<ShareWord>,
         period: Option<Span>,
@@ -237,11 +239,11 @@ impl Question {
     #[staticmethod]
     #[pyo3(signature = (servers, scheduler, aligned, capacity, cores, fit, sensitivity))]
     fn admission(
-        servers: Vec<ServerWord>,
+        servers: Many<ServerWord>,
         scheduler: &str,
         aligned: bool,
         capacity: ShareWord,
-        cores: Option<u32>,
+        cores: Option<Count>,
         fit: Option<&str>,
         sensitivity: bool,
     ) -> PyResult<Question> {
@@ -264,7 +266,7 @@ impl Question {
 
     #[staticmethod]
     #[pyo3(signature = (vms, capacity, cores))]
-    fn criticality(vms: Vec<VmWord>, capacity: ShareWord, cores: Option<u32>) -> PyResult<Question> {
+    fn criticality(vms: Many<VmWord>, capacity: ShareWord, cores: Option<Count>) -> PyResult<Question> {
         let cores = counted("cores", cores)?;
         Ok(ask(Asked::Criticality(criticality::Question { vms: vms.values(), capacity: capacity.0, cores })))
     }
@@ -274,17 +276,18 @@ impl Question {
     #[allow(clippy::too_many_arguments)] // a question has so many values
     fn response(
         rate: RateWord,
-        service: Option<Vec<WeightedTime>>,
+        service: Option<Many<WeightedTime>>,
         measured_ns: Option<Whole>,
-        batch: Vec<WeightedSize>,
+        batch: Many<WeightedSize>,
         server: &str,
         budget: Span,
         period: Span,
-        at: Vec<Span>,
-        percentiles: Vec<PercentWord>,
-        slots: Option<u32>,
+        at: Many<Span>,
+        percentiles: Many<PercentWord>,
+        slots: Option<Count>,
         most: Option<Span>,
     ) -> PyResult<Question> {
+        let slots = slots.map(|it| it.0);
         if slots.is_some_and(|slots| !(1..=100_000).contains(&slots)) {
             return Err(input("expected 1 to 100,000 slots in a mean service time"));
         }
@@ -304,12 +307,12 @@ impl Question {
     #[allow(clippy::too_many_arguments)] // a question has so many values
     fn slo(
         rate: RateWord,
-        service: Option<Vec<WeightedTime>>,
+        service: Option<Many<WeightedTime>>,
         measured_ns: Option<Whole>,
-        batch: Vec<WeightedSize>,
+        batch: Many<WeightedSize>,
         server: &str,
-        objectives: Vec<ObjectiveWord>,
-        periods: Vec<Span>,
+        objectives: Many<ObjectiveWord>,
+        periods: Many<Span>,
         quantum: Span,
     ) -> PyResult<Question> {
         Ok(ask(Asked::Slo(slo::Question {
@@ -325,17 +328,18 @@ impl Question {
     #[allow(clippy::too_many_arguments)] // a question has so many values
     fn map(
         rate: RateWord,
-        service: Option<Vec<WeightedTime>>,
+        service: Option<Many<WeightedTime>>,
         measured_ns: Option<Whole>,
-        batch: Vec<WeightedSize>,
+        batch: Many<WeightedSize>,
         server: &str,
-        percentiles: Vec<PercentWord>,
+        percentiles: Many<PercentWord>,
         bandwidth: Option<(ShareWord, ShareWord)>,
         period: Option<(Span, Span)>,
-        steps: u16,
+        steps: Count,
     ) -> PyResult<Question> {
         let (bandwidth, period) = (bandwidth.map(|(a, b)| (a.0, b.0)), period.map(|(a, b)| (a.0, b.0)));
         let ascending = bandwidth.is_none_or(|(a, b)| a < b) && period.is_none_or(|(a, b)| a < b);
+        let steps = u16::try_from(steps.0).unwrap_or(u16::MAX);
         if !ascending || !(2..=1000).contains(&steps) {
             return Err(input("expected ranges with the lower end first, and 2 to 1000 steps"));
         }
@@ -345,24 +349,35 @@ impl Question {
     }
 
     #[staticmethod]
+    #[pyo3(signature = (flows, capacity, poll, latency))]
+    fn packets(flows: Many<LevelWord>, capacity: RateWord, poll: Count, latency: Time) -> PyResult<Question> {
+        let (flows, poll) = (flows.values(), poll.0);
+        if flows.is_empty() || poll == 0 {
+            return Err(input("expected packets of one thread at least, such as '5k/s*16', and a poll of 1 or more"));
+        }
+        let (capacity, latency) = (capacity.0, latency.0);
+        Ok(ask(Asked::Packets(packets::Question { levels: flows, capacity, poll, latency })))
+    }
+
+    #[staticmethod]
     #[pyo3(signature = (rate, burst, period, jitter, distance, stages, also, percentiles, at))]
     #[allow(clippy::too_many_arguments)] // a question has so many values
     fn path(
         rate: Option<RateWord>,
-        burst: Option<u32>,
+        burst: Option<Count>,
         period: Option<Span>,
         jitter: Option<Span>,
         distance: Option<Span>,
-        stages: Vec<PlaceWord>,
-        also: Vec<AlsoWord>,
-        percentiles: Vec<PercentWord>,
-        at: Vec<Span>,
+        stages: Many<PlaceWord>,
+        also: Many<AlsoWord>,
+        percentiles: Many<PercentWord>,
+        at: Many<Span>,
     ) -> PyResult<Question> {
         if period.is_none() && (jitter.is_some() || distance.is_some()) {
             return Err(input("a jitter and a distance go with a period"));
         }
         let zero = |time: Option<Span>| time.map_or(Duration::ZERO, |it| it.0);
-        let comes = match (rate, burst, period) {
+        let comes = match (rate, burst.map(|it| it.0), period) {
             (None, None, Some(period)) => {
                 Comes::Periodic { period: period.0, jitter: zero(jitter), distance: zero(distance) }
             }
@@ -385,13 +400,14 @@ impl Question {
     #[pyo3(signature = (rate, batch, tokens, depth, access, split, percentiles))]
     fn bucket(
         rate: RateWord,
-        batch: u32,
+        batch: Count,
         tokens: Option<RateWord>,
         depth: Option<TokensWord>,
         access: Option<PercentileWord>,
-        split: u32,
-        percentiles: Vec<PercentileWord>,
+        split: Count,
+        percentiles: Many<PercentileWord>,
     ) -> PyResult<Question> {
+        let (batch, split) = (batch.0, split.0);
         let known = (1..=1000).contains(&batch) && (1..=1000).contains(&split);
         if !known || tokens.is_none() && (depth.is_some() || split > 1) {
             return Err(input("expected batches of 1 to 1000, and 1 to 1000 brokers; depth and split go with tokens"));
@@ -421,7 +437,7 @@ impl Question {
     #[pyo3(signature = (servers, epochs, wait, leave, jitter, delay, message, recover, learner, write))]
     #[allow(clippy::too_many_arguments)] // a question has so many values
     fn recovery(
-        servers: u64,
+        servers: Count,
         epochs: &str,
         wait: Option<Span>,
         leave: Time,
@@ -441,7 +457,7 @@ impl Question {
             learner: learner.0,
             write: write.0,
         };
-        let epochs = epochs.parse().map_err(input)?;
+        let (servers, epochs) = (servers.0.into(), epochs.parse().map_err(input)?);
         Ok(ask(Asked::Recovery(recovery::Question { servers, epochs, wait: wait.map(|it| it.0), times })))
     }
 }

@@ -1,18 +1,17 @@
-//! Long work beside Python: without the GIL, on threads of its own, ended by Ctrl-C.
+//! Work beside Python: without the GIL, on another thread, ended by Ctrl-C.
 
 use crate::error::failed;
+use crate::worker::{soon, Job, Worker, STACK};
 use giusto_simulator::Error;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::mpsc::{channel, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// Of a thread that computes: as much as the first one of a process has.
-const STACK: usize = 8 << 20;
 
 /// Whether to go on.
 #[derive(Clone, Default)]
@@ -35,7 +34,7 @@ impl Stop {
     }
 }
 
-/// Does `work` on a thread of its own without the GIL. A signal that raises in Python (Ctrl-C) sets `stop` and ends the wait at
+/// Does `work` on another thread without the GIL. A signal that raises in Python (Ctrl-C) sets `stop` and ends the wait at
 /// once; what does not look at `stop` goes on until it is done, and its result is lost.
 pub(crate) fn beside<T: Send + 'static>(
     py: Python<'_>,
@@ -53,18 +52,31 @@ pub(crate) fn watched<T: Send + 'static>(
     mut look: impl FnMut(Python<'_>) -> PyResult<()>,
 ) -> PyResult<T> {
     let (to, from) = channel();
-    let compute = move || {
+    let job: Job = Box::new(move || {
         let _ = to.send(work()); // the receiver is only gone where the caller was interrupted
-    };
-    thread::Builder::new().stack_size(STACK).spawn(compute).map_err(failed)?;
+    });
     // Only this thread asks; a receiver alone may not be shown to a closure that runs without the GIL.
     let from = Mutex::new(from);
+    let begin = || {
+        let worker = Worker::get()?;
+        worker.does(job);
+        Ok((worker, from.lock().map_or(Err(TryRecvError::Disconnected), |from| soon(&from))))
+    };
+    let (worker, first) = py.detach(begin).map_err(|error: std::io::Error| failed(error))?;
+    if let Ok(result) = first {
+        worker.keep();
+        return Ok(result);
+    }
     let wait = || from.lock().map_or(Err(RecvTimeoutError::Disconnected), |from| from.recv_timeout(LOOK));
     loop {
         match py.detach(wait) {
-            Ok(result) => return Ok(result),
+            Ok(result) => {
+                worker.keep();
+                return Ok(result);
+            }
             Err(RecvTimeoutError::Disconnected) => return Err(failed("the computation broke off")),
             Err(RecvTimeoutError::Timeout) => {
+                // Who is interrupted leaves the thread to itself: it ends with its work.
                 if let Err(interrupted) = py.check_signals().and_then(|()| look(py)) {
                     stop.set();
                     return Err(interrupted);

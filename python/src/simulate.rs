@@ -5,7 +5,7 @@ use crate::error::{from, input};
 use crate::plan::PlanData;
 use crate::recorder::{Of, Recorder, Watcher};
 use crate::run::{beside, Stop};
-use crate::words::Span;
+use crate::words::{Count, Seed, Span};
 use giusto_answers::simulated::{self, has_jobs, is_stage, Conditions};
 use giusto_answers::simulated_path;
 use giusto_answers::Error;
@@ -25,14 +25,15 @@ pub(crate) fn simulate_plan(
     py: Python<'_>,
     plan: &PlanData,
     horizon: Span,
-    seed: u64,
-    seeds: u32,
+    seed: Seed,
+    seeds: Count,
     compare: Vec<String>,
     execution_ns: Option<Vec<u64>>,
     transport_ns: Vec<u64>,
     record: Option<String>,
     slices: bool,
 ) -> PyResult<Played> {
+    let (seed, seeds) = (seed.0, seeds.0);
     if !(1..=10_000).contains(&seeds) {
         return Err(input("expected 1 to 10,000 seeds"));
     }

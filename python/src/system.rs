@@ -6,7 +6,7 @@ use crate::error::{failed, input};
 use crate::pool::order;
 use crate::recorder::{Of, Recorder};
 use crate::run::{beside, Stop};
-use crate::words::{kind, Span, TaskWord, Time, Values};
+use crate::words::{kind, Count, Many, Seed, Span, TaskWord, Time, Values};
 use giusto_model::Duration;
 use giusto_simulator::baselines::{Credit, Fair};
 use giusto_simulator::{
@@ -30,8 +30,8 @@ type Played = (JobRecords, SliceRecords, Left);
 impl SystemData {
     #[new]
     #[pyo3(signature = (order_name, cores, tick, switch))]
-    fn new(order_name: &str, cores: u32, tick: Option<Span>, switch: Time) -> PyResult<SystemData> {
-        let order = order(order_name)?;
+    fn new(order_name: &str, cores: Count, tick: Option<Span>, switch: Time) -> PyResult<SystemData> {
+        let (order, cores) = (order(order_name)?, cores.0);
         if !(1..=64).contains(&cores) || order == giusto_policy::Order::MixedCriticality {
             return Err(input("a system has 1 to 64 cores, and the order fixed-priority or edf"));
         }
@@ -48,21 +48,23 @@ impl SystemData {
         kind_name: &str,
         budget: Time,
         period: Time,
-        priority: u32,
-        vcpus: u32,
+        priority: Count,
+        vcpus: Count,
         first: Time,
-        tasks: Option<Vec<TaskWord>>,
+        tasks: Option<Many<TaskWord>>,
         guest: &str,
-        execution_percent: Option<u32>,
+        execution_percent: Option<Count>,
         execution_ns: Option<Whole>,
         releases: &str,
     ) -> PyResult<usize> {
+        let (vcpus, priority) = (vcpus.0, priority.0);
         if !(1..=1024).contains(&vcpus) {
             return Err(input(format!("a server has 1 to 1024 virtual CPUs, not {vcpus}")));
         }
         let execution = match (execution_percent, execution_ns) {
             (None, None) => Execution::Worst,
-            (Some(percent), None) => Execution::Uniform { percent },
+            (Some(Count(percent)), None) if percent <= 100 => Execution::Uniform { percent },
+            (Some(_), None) => return Err(input("expected jobs that run from 0 to 100 percent of the worst case on")),
             (None, Some(times)) => Execution::Samples(times.known()?.into()),
             (Some(_), Some(_)) => {
                 return Err(input("execution times are drawn from a range or from samples, not both"))
@@ -89,11 +91,11 @@ impl SystemData {
         &self,
         py: Python<'_>,
         horizon: Span,
-        seed: u64,
+        seed: Seed,
         slices: bool,
         scheduler: Option<Py<PyAny>>,
     ) -> PyResult<Played> {
-        let (system, horizon, stop) = (self.0.clone(), horizon.0, Stop::default());
+        let (system, horizon, seed, stop) = (self.0.clone(), horizon.0, seed.0, Stop::default());
         let mut recorder = Recorder::new(Of::All, slices, stop.clone());
         let named: Option<String> = scheduler.as_ref().and_then(|given| given.extract(py).ok());
         if let (Some(own), None) = (&scheduler, &named) {

@@ -4,7 +4,7 @@ use crate::array::Whole;
 use crate::error::{failed, input};
 use crate::plan::PlanData;
 use crate::run::{beside, Stop};
-use crate::words::{ObjectiveWord, Values};
+use crate::words::{Many, ObjectiveWord, Seed, Values};
 use giusto_model::Within;
 use giusto_verify::study::{judge, Judgement, Study, Table};
 use giusto_verify::Sample;
@@ -31,9 +31,9 @@ pub(crate) fn kolmogorov_smirnov(py: Python<'_>, first: Whole, second: Whole) ->
 
 /// JSON of two runs beside each other.
 #[pyfunction]
-pub(crate) fn compare_two(py: Python<'_>, first: Whole, second: Whole, seed: u64) -> PyResult<String> {
+pub(crate) fn compare_two(py: Python<'_>, first: Whole, second: Whole, seed: Seed) -> PyResult<String> {
     let work = move || {
-        let found = giusto_verify::compare_two(&sample(&first)?, &sample(&second)?, None, seed).map_err(input)?;
+        let found = giusto_verify::compare_two(&sample(&first)?, &sample(&second)?, None, seed.0).map_err(input)?;
         serde_json::to_string(&found).map_err(failed)
     };
     beside(py, &Stop::default(), work)?
@@ -41,7 +41,7 @@ pub(crate) fn compare_two(py: Python<'_>, first: Whole, second: Whole, seed: u64
 
 /// JSON of whether percentiles were kept, of runs pooled.
 #[pyfunction]
-pub(crate) fn kept(py: Python<'_>, promised: Vec<ObjectiveWord>, runs: Vec<Whole>) -> PyResult<String> {
+pub(crate) fn kept(py: Python<'_>, promised: Many<ObjectiveWord>, runs: Vec<Whole>) -> PyResult<String> {
     let within = |one: giusto_analysis::response::Objective| {
         let percentile = giusto_answers::notation::percentile(&one.percentile.to_string()).map_err(input)?;
         Ok(Within { percentile, within: one.within })

@@ -5,6 +5,7 @@ use giusto_analysis::criticality::Vm;
 use giusto_analysis::interface::{Resource, Scheduler};
 use giusto_analysis::response::Objective;
 use giusto_answers::notation::{self, Weighted};
+use giusto_answers::packets::{level, Level};
 use giusto_answers::path::{also, place, Also, Place};
 use giusto_model::{Bandwidth, Duration, Percentile, Rate, Release, Server, ServerKind, Task, Tokens};
 use pyo3::prelude::*;
@@ -106,6 +107,16 @@ fn parts<'py>(given: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     (!given.is_instance_of::<PyString>()).then(|| given.extract().ok()).flatten()
 }
 
+/// So many of something.
+fn count(given: &Bound<'_, PyAny>) -> PyResult<u32> {
+    let count = whole(given).and_then(|count| u32::try_from(count).ok());
+    count.ok_or_else(|| unlike(given, "a whole number from 0 to 4,294,967,295"))
+}
+
+fn seed(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    whole(given).ok_or_else(|| unlike(given, "a whole number from 0"))
+}
+
 fn optional(part: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
     part.filter(|part| !part.is_none()).map(time).transpose()
 }
@@ -201,6 +212,12 @@ fn server(given: &Bound<'_, PyAny>) -> PyResult<Server> {
 }
 
 word!(
+    /// So many.
+    Count(u32), count);
+word!(
+    /// The same gives the same run.
+    Seed(u64), seed);
+word!(
     /// Any time.
     Time(Duration), time);
 word!(
@@ -249,8 +266,26 @@ word!(
     /// `2ms/4ms:1ms`
     PlaceWord(Place), |given| parsed(given, "a stage, as a text such as '2ms/4ms:1ms'", place));
 word!(
+    /// `5k/s*16`
+    LevelWord(Level), |given| parsed(given, "packets, as a text such as '5k/s*16'", level));
+word!(
     /// `2=100/s:1ms`
     AlsoWord(Also), |given| parsed(given, "other messages, as a text such as '2=100/s:1ms'", also));
+/// Several values: whatever Python can go through, but not a text, of which that would be the letters.
+pub(crate) struct Many<T>(pub(crate) Vec<T>);
+
+impl<'py, T> FromPyObject<'_, 'py> for Many<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    type Error = PyErr;
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let other = || unlike(&given, "several values, as a list");
+        let all = if given.is_instance_of::<PyString>() { None } else { given.try_iter().ok() };
+        all.ok_or_else(other)?.map(|one| one?.extract()).collect::<PyResult<_>>().map(Many)
+    }
+}
+
 /// The values without their words.
 pub(crate) trait Values<T> {
     /// In their order.
@@ -259,9 +294,9 @@ pub(crate) trait Values<T> {
 
 macro_rules! values {
     ($($name:ident => $inner:ty),*) => {$(
-        impl Values<$inner> for Vec<$name> {
+        impl Values<$inner> for Many<$name> {
             fn values(self) -> Vec<$inner> {
-                self.into_iter().map(|word| word.0).collect()
+                self.0.into_iter().map(|word| word.0).collect()
             }
         }
     )*};
@@ -269,5 +304,5 @@ macro_rules! values {
 values!(
     Span => Duration, Time => Duration, TaskWord => Task, PercentWord => f64, PercentileWord => Percentile,
     WeightedTime => Weighted<Duration>, WeightedSize => Weighted<u32>, ObjectiveWord => Objective, ServerWord => Server,
-    VmWord => Vm, PlaceWord => Place, AlsoWord => Also
+    VmWord => Vm, PlaceWord => Place, AlsoWord => Also, LevelWord => Level
 );

@@ -42,6 +42,56 @@ def test_an_interrupt_ends_long_work(call):
     assert (started.returncode, out) == (7, "interrupted\n")
 
 
+FORKS = """
+import giusto, os, sys, threading, warnings
+warnings.simplefilter("error")  # of a fork beside threads, from Python 3.12 on
+def ask():
+    return giusto.analyze.given(["2ms/7ms", "1ms/8ms"], "edf", "2ms/3ms").certificate
+together = [threading.Thread(target=ask) for _ in range(4)]
+before = ask()
+for each in together:
+    each.start()
+for each in together:
+    each.join()
+child = os.fork()
+if not child:
+    same = ask() == before
+    grandchild = os.fork()
+    if not grandchild:
+        os._exit(0 if same and ask() == before else 1)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+assert ask() == before
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+# A fork that Python does not know of takes no thread along either.
+UNKNOWN = """
+import ctypes, giusto, os, sys
+def ask():
+    return giusto.analyze.given(["2ms/7ms", "1ms/8ms"], "edf", "2ms/3ms").certificate
+before = ask()
+child = ctypes.PyDLL(None).fork()
+if not child:
+    os._exit(0 if ask() == before else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("code", [FORKS, UNKNOWN])
+def test_a_process_that_forks_has_answers_too(code):
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_after_an_interrupt_it_answers_as_before():
+    again = "print(giusto.analyze.recovery(5).servers)"
+    code = LONG.replace("    sys.exit(7)", f"    {again}\n    sys.exit(7)")
+    started = subprocess.Popen([sys.executable, "-c", code.format(call=CALLS[1])], stdout=subprocess.PIPE, text=True)
+    assert started.stdout.readline() == "now\n"
+    time.sleep(0.3)
+    started.send_signal(signal.SIGINT)
+    out, _ = started.communicate(timeout=60)
+    assert (started.returncode, out) == (7, "interrupted\n5\n")
+
+
 def test_others_run_while_it_simulates():
     system = giusto.System()
     system.run(["1ms/3ms", "1ms/4ms"], "edf")

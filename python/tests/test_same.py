@@ -165,6 +165,10 @@ def test_messages(cli, seed):
         lambda: analyze.path(stages, rate="50/s", also=["1=20/s:1ms"], at="80ms", percentile=99.9),
     )
     same(cli, [*words, "--period", "20ms", "--jitter", "3ms"], lambda: analyze.path(stages, period="20ms", jitter="3ms"))
+    flows = [f"{rng.randint(1, 9)}k/s*{rng.randint(1, 40)}" for _ in range(rng.randint(1, 4))]
+    flows[0] = rng.choice([flows[0], f"{flows[0]}+2k/s*4.5"])
+    words = ["analyze", "packets", *flags("flow", flows), "--capacity", "64k/s", "--poll", 32, "--latency", "40us"]
+    same(cli, words, lambda: analyze.packets(flows, "64k/s", poll=32, latency="40us"))
     servers, epochs = rng.randint(2, 9), rng.choice(["strict", "reserve", "overlap"])
     words = ["analyze", "recovery", "--servers", servers, "--epochs", epochs, "--delay", "2ms"]
     same(cli, words, lambda: analyze.recovery(servers, epochs=epochs, delay="2ms"))

@@ -2,7 +2,7 @@
 
 use crate::guest::{Guests, Job, LONGEST};
 use crate::passage::Passage;
-use crate::scheduler::{Core, Scheduler};
+use crate::scheduler::{Core, Scheduler, Sole};
 use crate::stats::Stats;
 use crate::system::{Error, Stop, System, To, OTHERS};
 use crate::trace::Observer;
@@ -21,7 +21,10 @@ pub fn simulate(
     seed: u64,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Stats>, Error> {
-    simulate_with(&mut Core::new(system)?, system, horizon, seed, observer)
+    match Sole::of(system) {
+        Some(mut sole) => simulate_with(&mut sole, system, horizon, seed, observer),
+        None => simulate_with(&mut Core::new(system)?, system, horizon, seed, observer),
+    }
 }
 
 /// As [`simulate`], under a scheduler of the caller's, which has as many servers as `system` has virtual CPUs. Reservations,

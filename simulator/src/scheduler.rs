@@ -51,6 +51,40 @@ impl Core {
     }
 }
 
+/// A server without limits that has a core to itself: whenever it is ready it has the core, and there is nothing to decide. What
+/// the policy core does with it, in a third less time for all of a simulation.
+pub(crate) struct Sole {
+    is_ready: bool,
+}
+
+impl Sole {
+    /// `None`: there is something to decide.
+    pub(crate) fn of(system: &System) -> Option<Sole> {
+        let [server] = &system.servers[..] else { return None };
+        let sole = server.kind == ServerKind::Unlimited && server.vcpus == 1 && system.cores == 1;
+        (sole && system.changes.is_empty()).then_some(Sole { is_ready: false })
+    }
+}
+
+impl Scheduler for Sole {
+    #[inline]
+    fn charge(&mut self, _core: u32, _ran: u64, _now: u64) {
+        // It has no budget.
+    }
+    #[inline]
+    fn ready(&mut self, _server: usize, is_ready: bool, _now: u64) {
+        self.is_ready = is_ready;
+    }
+    #[inline]
+    fn decide(&mut self, _now: u64) -> Option<u64> {
+        None
+    }
+    #[inline]
+    fn running(&self, _core: u32) -> Option<usize> {
+        self.is_ready.then_some(0)
+    }
+}
+
 fn add(pool: &mut Pool, spec: &ServerSpec) -> Result<Id, giusto_policy::Error> {
     let params =
         Params { budget: spec.budget.ns(), period: spec.period.ns(), first: spec.first.ns(), priority: spec.priority };
@@ -92,5 +126,106 @@ impl Scheduler for Core {
             Change::Boost { until, .. } => self.pool.boost(id, until.ns(), now),
         }
         .map_err(|why| refused(&why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::simulate_with;
+    use crate::system::{Execution, Guest, Sporadic, Workload};
+    use crate::trace::Observer;
+    use giusto_model::{Duration, JobRecord, Release, Task};
+    use giusto_policy::Order;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// All that is told, in its order.
+    #[derive(Default, PartialEq, Debug)]
+    struct Told(Vec<String>);
+
+    impl Observer for Told {
+        fn job(&mut self, server: usize, job: &JobRecord) -> Result<(), Error> {
+            self.0.push(format!("job {server} {job:?}"));
+            Ok(())
+        }
+        fn slice(&mut self, server: usize, job: Option<(u32, u64)>, from: u64, to: u64) -> Result<(), Error> {
+            self.0.push(format!("slice {server} {job:?} {from} {to}"));
+            Ok(())
+        }
+        fn idle(&mut self, core: u32, from: u64, to: u64) -> Result<(), Error> {
+            self.0.push(format!("idle {core} {from} {to}"));
+            Ok(())
+        }
+        fn shows_budgets(&self) -> bool {
+            true
+        }
+        fn budget(&mut self, server: usize, at: u64, left: i64) -> Result<(), Error> {
+            self.0.push(format!("budget {server} {at} {left}"));
+            Ok(())
+        }
+    }
+
+    fn some(rng: &mut ChaCha8Rng) -> System {
+        let ms = Duration::from_ms;
+        let mut tasks = Vec::new();
+        for _ in 0..rng.random_range(1..6) {
+            let period = rng.random_range(2..20);
+            let mut task = Task::sporadic("", ms(rng.random_range(1..=period)), ms(period));
+            task.offset = ms(rng.random_range(0..9));
+            task.release = [Release::Sporadic, Release::KeptOffset][rng.random_range(0..2)];
+            tasks.push(task);
+        }
+        let guests = [Guest::Fifo, Guest::RateMonotonic, Guest::DeadlineMonotonic, Guest::Listed, Guest::Edf];
+        let sporadic = [Sporadic::Densest, Sporadic::Random, Sporadic::Poisson][rng.random_range(0..3)].clone();
+        let (guest, execution) = (guests[rng.random_range(0..5)], Execution::Uniform { percent: 50 });
+        let workload = rng.random_bool(0.9).then_some(Workload { tasks, guest, execution, sporadic });
+        let server = ServerSpec {
+            kind: ServerKind::Unlimited,
+            budget: Duration::ZERO,
+            period: Duration::ZERO,
+            first: ms(rng.random_range(0..2) * 50),
+            priority: 3,
+            vcpus: 1,
+            workload,
+        };
+        let switch = Duration::from_us(rng.random_range(0..2) * 7);
+        let tick = rng.random_bool(0.5).then(|| ms(1));
+        System { switch, tick, ..System::new([Order::Edf, Order::FixedPriority][rng.random_range(0..2)], vec![server]) }
+    }
+
+    #[test]
+    fn a_server_that_has_a_core_to_itself_is_played_as_the_policy_core_plays_it() {
+        let rng = &mut ChaCha8Rng::seed_from_u64(1);
+        let mut jobs = 0;
+        for seed in 0..300 {
+            let system = some(rng);
+            let (horizon, mut ours, mut cores) = (Duration::from_ms(400), Told::default(), Told::default());
+            let sole = Sole::of(&system).expect("it is the only server");
+            let own = simulate_with(&mut { sole }, &system, horizon, seed, &mut ours).unwrap();
+            let theirs = simulate_with(&mut Core::new(&system).unwrap(), &system, horizon, seed, &mut cores).unwrap();
+            assert_eq!(ours, cores, "{system:?}");
+            assert_eq!((own[0].consumed, own[0].unfinished), (theirs[0].consumed, theirs[0].unfinished));
+            jobs += own[0].jobs();
+        }
+        assert!(jobs > 5000, "{jobs}");
+    }
+
+    #[test]
+    fn where_something_is_decided_the_policy_core_does() {
+        let rng = &mut ChaCha8Rng::seed_from_u64(2);
+        let one = some(rng);
+        assert!(Sole::of(&one).is_some());
+        let with = |change: &dyn Fn(&mut System)| {
+            let mut other = one.clone();
+            change(&mut other);
+            Sole::of(&other).is_none()
+        };
+        assert!(with(&|other| other.cores = 2));
+        assert!(with(&|other| other.servers[0].vcpus = 2));
+        assert!(with(&|other| other.servers[0].kind = ServerKind::Deferrable));
+        assert!(with(&|other| other.servers.push(other.servers[0].clone())));
+        let until = giusto_model::Instant::from_ns(1);
+        assert!(with(&|other| other.changes.push((until, Change::Boost { server: 0, until }))));
     }
 }

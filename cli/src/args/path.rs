@@ -2,6 +2,7 @@
 
 use super::values::{percent, span};
 use clap::Args;
+use giusto_answers::packets::{level, Level};
 use giusto_answers::path::{also, place, Also, Place};
 use giusto_model::{Duration, Rate};
 
@@ -35,6 +36,25 @@ pub(crate) struct PathArgs {
     /// How many messages are within this time; may be repeated
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) at: Vec<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProcessingArgs {
+    /// What a thread processes at most, from the highest priority down; + between threads that share a priority
+    #[arg(long, value_name = "RATE*BURST", value_parser = level, required = true)]
+    pub(crate) flow: Vec<Level>,
+    /// Packets that the core processes, as 'giusto measure packets' finds them
+    #[arg(long, value_name = "RATE")]
+    pub(crate) capacity: Rate,
+    /// Packets that a thread processes in a row, whatever else comes
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) poll: u32,
+    /// Longest time until a thread that is woken runs
+    #[arg(long, value_name = "TIME", default_value = "0ms")]
+    pub(crate) latency: Duration,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

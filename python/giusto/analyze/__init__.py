@@ -31,7 +31,23 @@ from ._compositional import (
 )
 from ._criticality import Criticality, Interval, Utilizations, Vm, criticality
 from ._each import Sweep, each
-from ._messages import Bucket, Hop, OnPath, Part, Path, Recorded, Recovery, Wait, bucket, path, recovery, trace
+from ._messages import (
+    Bucket,
+    Hop,
+    OnPath,
+    Packets,
+    Part,
+    Path,
+    Processed,
+    Recorded,
+    Recovery,
+    Wait,
+    bucket,
+    packets,
+    path,
+    recovery,
+    trace,
+)
 from ._random import At, Choice, Map, Quantile, Response, Sampled, Slo, map, response, slo
 from ._share import CurvePoint, Hold, InPractice, Shared, share
 
@@ -52,11 +68,13 @@ __all__ = [
     "Limit",
     "Map",
     "OnPath",
+    "Packets",
     "Part",
     "Path",
     "Piece",
     "Plane",
     "Point",
+    "Processed",
     "Quantile",
     "Recorded",
     "Recovery",
@@ -78,6 +96,7 @@ __all__ = [
     "given",
     "interface",
     "map",
+    "packets",
     "path",
     "plane",
     "recovery",

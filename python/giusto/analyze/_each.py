@@ -87,6 +87,12 @@ class Sweep(Sequence[Optional[Answer]]):
         return f"Sweep({' x '.join(map(str, self.shape))} of {', '.join(self.axes)}; {len(self.errors)} without an answer)"
 
 
+def _values(name: str, values: Any) -> List[Any]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise InputError(f"{values!r} is one value; expected several for {name!r}, as a list, and one that is fixed by its name")
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
 def each(
     calculator: Callable[..., Any],
     over: Mapping[str, Any],
@@ -109,7 +115,7 @@ def each(
     >>> found.shape, found.values("budget_ns")
     ((2, 2), [1700000, 1500000, 2700000, 2400000])
     """
-    axes = {name: list(values) for name, values in over.items()}
+    axes = {name: _values(name, values) for name, values in over.items()}
     if zipped and len({len(values) for values in axes.values()}) > 1:
         raise InputError("values that are zipped must be as many of each name")
     combined = zip(*axes.values()) if zipped else itertools.product(*axes.values())

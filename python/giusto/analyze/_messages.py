@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from .._answer import Answer
 from .._giusto import Question
-from .._words import Percentile, Time, some
+from .._words import Percentile, Time, several
 from ._ask import ask
 
 
@@ -136,8 +136,40 @@ def path(
     >>> path(["2ms/4ms:1ms", "core:1ms"], period="10ms").every.within_ns
     4000000
     """
-    question = Question.path(rate, burst, period, jitter, distance, list(stages), list(also), some(percentile), some(at))
+    question = Question.path(rate, burst, period, jitter, distance, stages, also, several(percentile), several(at))
     return ask(question, Path)
+
+
+class Processed(Answer):
+    """No packet of ``flow`` waits longer until it is processed."""
+
+    flow: str
+    within_ns: int
+
+
+class Packets(Answer):
+    """Bounds for each of ``flows``; the threads run ``busy_ns`` of any second at most."""
+
+    capacity: str
+    poll: int
+    latency_ns: int
+    busy_ns: int
+    flows: List[Processed]
+
+
+def packets(flows: Sequence[str], capacity: str, *, poll: int = 64, latency: Time = 0) -> Packets:
+    """How long packets wait for the core that processes them by priority [LiC20, chapter 3] (docs/network.md).
+
+    A flow is what one thread processes at most, ``"RATE*BURST"`` such as ``"5k/s*16"``; from the highest priority down, with
+    ``+`` between threads that share one. ``capacity``: packets that the core processes (``giusto measure packets``); ``poll``:
+    packets in a row, whatever else comes; ``latency``: until a thread that is woken runs.
+
+    Raises :class:`giusto.DoesNotFit` where the kernel would stop the threads, as they may run for more than 950 ms of a second.
+
+    >>> [flow.within_ns for flow in packets(["5k/s*16+5k/s*16", "2k/s*8"], "64k/s").flows]
+    [1627119, 1925926]
+    """
+    return ask(Question.packets(flows, capacity, poll, latency), Packets)
 
 
 def bucket(
@@ -159,7 +191,7 @@ def bucket(
     >>> round(found.waits[0].delayed, 4)
     0.0086
     """
-    return ask(Question.bucket(rate, batch, tokens, depth, access, split, some(percentile)), Bucket)
+    return ask(Question.bucket(rate, batch, tokens, depth, access, split, several(percentile)), Bucket)
 
 
 def trace(arrivals_ns: Sequence[int], *, tokens: Optional[str] = None, access: Percentile = "p99") -> Recorded:

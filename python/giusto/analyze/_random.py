@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple, Union
 
 from .._answer import Answer
 from .._giusto import Question
-from .._words import Percentile, Time, some
+from .._words import Percentile, Time, several, some
 from ._ask import ask
 from ._progress import Progress
 
@@ -122,7 +122,7 @@ def response(
     """
     times = None if service is None else some(service)
     question = Question.response(
-        rate, times, measured_ns, some(batch), server, budget, period, some(at), some(percentile), slots, most
+        rate, times, measured_ns, some(batch), server, budget, period, several(at), several(percentile), slots, most
     )
     return ask(question, Response)
 
@@ -149,7 +149,7 @@ def slo(
     3751000
     """
     times = None if service is None else some(service)
-    question = Question.slo(rate, times, measured_ns, some(batch), server, some(objective), some(period), quantum)
+    question = Question.slo(rate, times, measured_ns, some(batch), server, some(objective), several(period), quantum)
     return ask(question, Slo)
 
 
@@ -177,5 +177,5 @@ def map(
     9
     """
     times = None if service is None else some(service)
-    question = Question.map(rate, times, measured_ns, some(batch), server, some(percentile), bandwidth, period, steps)
+    question = Question.map(rate, times, measured_ns, some(batch), server, several(percentile), bandwidth, period, steps)
     return ask(question, Map, progress)

@@ -24,7 +24,22 @@ def ns(time: Union[Time, Fraction]) -> Fraction:
 
 def per_ns(rate: Value) -> Fraction:
     """A rate in a ns: a number, or a text such as ``"1000/s"``."""
-    return Fraction(*_giusto.rate(rate)) if isinstance(rate, str) else Fraction(rate)
+    return Fraction(*_giusto.rate(rate)) if isinstance(rate, str) else number(rate)
+
+
+def number(value: Value) -> Fraction:
+    """A number, exactly."""
+    try:
+        return Fraction(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InputError(f"{value!r} is no number of a curve; expected a finite one, such as 3, 0.5 or Fraction(1, 3)") from None
+
+
+def other_curve(given: Any) -> Curve:
+    """What an operation of two curves has on its other side."""
+    if isinstance(given, Curve):
+        return given
+    raise InputError(f"{given!r} is no curve; expected one, such as constant(3) or line('1000/s')")
 
 
 class Curve:
@@ -33,14 +48,19 @@ class Curve:
 
     def __init__(self, points: Sequence[Tuple[Value, Value, Value]]) -> None:
         """``points``: (from, value there, slope from there on), ascending, the first from 0."""
-        starts = [Fraction(start) for start, _, _ in points]
-        if not points or starts[0] != 0 or any(b <= a for a, b in zip(starts, starts[1:])):
+        try:
+            exact = [(number(start), number(value), number(slope)) for start, value, slope in points]
+        except InputError:
+            raise
+        except (TypeError, ValueError):
+            expected = "(from, value there, slope from there on), such as [(0, 4, 0), (1000, 4, 0.5)]"
+            raise InputError(f"a curve has points {expected}") from None
+        starts = [start for start, _, _ in exact]
+        if not exact or starts[0] != 0 or any(b <= a for a, b in zip(starts, starts[1:])):
             raise InputError("a curve has pieces that begin at 0 and at later and later times")
         ends: List[Optional[Fraction]] = [*starts[1:], None]
         self.pieces: Tuple[Piece, ...] = tuple(
-            joined(
-                Piece(start, end, Fraction(value), Fraction(slope)) for start, end, (_, value, slope) in zip(starts, ends, points)
-            )
+            joined(Piece(start, end, value, slope) for end, (start, value, slope) in zip(ends, exact))
         )
 
     @classmethod
@@ -99,18 +119,18 @@ class Curve:
         return self._each(other, lambda a, b: a - b)
 
     def __mul__(self, factor: Value) -> Curve:
-        by = Fraction(factor)
+        by = number(factor)
         return Curve([(piece.start, piece.value * by, piece.slope * by) for piece in self.pieces])
 
     __rmul__ = __mul__
 
     def min(self, other: Curve) -> Curve:
         """The lower one at each length."""
-        return Curve._of(lowest([*self.pieces, *other.pieces]))
+        return Curve._of(lowest([*self.pieces, *other_curve(other).pieces]))
 
     def max(self, other: Curve) -> Curve:
         """The higher one at each length."""
-        return Curve._of(lowest([*self.pieces, *other.pieces], -1))
+        return Curve._of(lowest([*self.pieces, *other_curve(other).pieces], -1))
 
     def after(self, delay: Time) -> Curve:
         """The same so much later, 0 before."""
@@ -124,7 +144,7 @@ class Curve:
     def __matmul__(self, other: Curve) -> Curve:
         """Min-plus convolution: inf over s in [0, t] of self(s) + other(t - s). Two servers one after the other. O(n² m²) for n
         and m pieces. Where a curve jumps, the value before the jump counts, too."""
-        pieces = [piece for a in self.pieces for b in other.pieces for piece in convolved(a, b)]
+        pieces = [piece for a in self.pieces for b in other_curve(other).pieces for piece in convolved(a, b)]
         return Curve._of(lowest(pieces))
 
     def __truediv__(self, other: Curve) -> Curve:
@@ -132,7 +152,7 @@ class Curve:
 
         :class:`giusto.DoesNotFit` where it grows without bound.
         """
-        if self.rate > other.rate:
+        if self.rate > other_curve(other).rate:
             raise DoesNotFit(
                 f"{float(self.rate):g} in a ns come and {float(other.rate):g} are served: the backlog grows for ever"
             )
@@ -146,7 +166,7 @@ class Curve:
 
     def backlog(self, served: Curve) -> Fraction:
         """The most that waits: the greatest vertical distance to a service curve."""
-        if self.rate > served.rate:
+        if self.rate > other_curve(served).rate:
             raise DoesNotFit("more comes than is served: the backlog grows for ever")
         ends = {piece.start for piece in (*self.pieces, *served.pieces)}
         differences: List[Fraction] = [self(t) - served(t) for t in ends]
@@ -163,7 +183,9 @@ class Curve:
 
         :class:`giusto.DoesNotFit` where it grows without bound.
         """
-        if self.rate > served.rate or (self.rate == 0 == served.rate and self.pieces[-1].value > served.pieces[-1].value):
+        if self.rate > other_curve(served).rate or (
+            self.rate == 0 == served.rate and self.pieces[-1].value > served.pieces[-1].value
+        ):
             raise DoesNotFit("more comes than is served: the delay grows for ever")
         # At a turn of the arrivals, or where their value is one at which the service turns.
         times = {piece.start for piece in self.pieces}
@@ -184,7 +206,7 @@ class Curve:
 
     def inverse(self, value: Value) -> Optional[Fraction]:
         """The shortest window in which as much comes, in ns; ``None``: never as much."""
-        return self._first(Fraction(value), operator.ge)
+        return self._first(number(value), operator.ge)
 
     def _above(self, value: Fraction) -> Optional[Fraction]:
         """The shortest window after which more than that comes."""
@@ -272,7 +294,9 @@ def periodic(period: Time, jitter: Time = 0, *, size: Value = 1, steps: int = 16
     >>> periodic("10ms")(0), periodic("10ms")("10ms"), periodic("10ms", "4ms")("6ms")
     (Fraction(1, 1), Fraction(2, 1), Fraction(2, 1))
     """
-    length, late, each = ns(period), ns(jitter), Fraction(size)
+    length, late, each = ns(period), ns(jitter), number(size)
+    if length == 0 or steps < 0:
+        raise InputError("expected a period of more than 0 and steps from 0")
     first = int(late // length) + 1
     points: List[Tuple[Value, Value, Value]] = [(0, first * each, 0)]
     for nth in range(first, first + steps):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, cast
 
 
 class Piece(NamedTuple):
@@ -17,6 +17,8 @@ class Piece(NamedTuple):
 
     def at(self, t: Fraction) -> Fraction:
         """The value at ``t``, continued beyond the ends."""
+        if self.slope == 0 or t == self.start:
+            return self.value
         return self.value + self.slope * (t - self.start)
 
     def moved(self, t: Fraction, value: Fraction) -> Piece:
@@ -24,40 +26,66 @@ class Piece(NamedTuple):
         return Piece(self.start + t, None if self.end is None else self.end + t, self.value + value, self.slope)
 
 
-def cut(pieces: Sequence[Piece]) -> List[Tuple[Fraction, Optional[Fraction]]]:
-    """The stretches between all ends of the pieces."""
-    order = sorted({piece.start for piece in pieces} | {piece.end for piece in pieces if piece.end is not None})
-    return list(zip(order, [*order[1:], None]))
-
-
 def lowest(pieces: Sequence[Piece], sign: int = 1) -> List[Piece]:
-    """The least of all pieces at each time that one covers (with ``sign`` -1 the greatest). O(n² log n)."""
-    found: List[Piece] = []
-    for start, end in cut(pieces):
-        here = [piece for piece in pieces if piece.start <= start and (piece.end is None or start < piece.end)]
-        found.extend(_within(here, start, end, sign))
-    return joined(found)
+    """The least of all pieces at each time that one covers (with ``sign`` -1 the greatest): of both halves, then of these.
+    O(n log n) for n pieces whose least is of few, as where most are far above it."""
+    rounds = [[_plain(piece, sign)] for piece in pieces]
+    while len(rounds) > 1:
+        pairs = zip(rounds[::2], [*rounds[1::2], []])
+        rounds = [joined(_lower(a, b)) if b else a for a, b in pairs]
+    return [_exact(piece, sign) for piece in rounds[0]] if rounds else []
 
 
-def _within(lines: Sequence[Piece], start: Fraction, end: Optional[Fraction], sign: int) -> List[Piece]:
-    """The least of lines that all cover [start, end)."""
-    found: List[Piece] = []
-    at = start
-    while lines and (end is None or at < end):
-        best = min(lines, key=lambda line: (sign * line.at(at), sign * line.slope))
-        crossings = [
-            at + (line.at(at) - best.at(at)) / (best.slope - line.slope)
-            for line in lines
-            if sign * line.slope < sign * best.slope
-        ]
-        until = min(crossings, default=None)
-        if until is None or (end is not None and until >= end):
-            until = end
-        found.append(Piece(at, until, best.at(at), best.slope))
-        if until is None:
-            break
-        at = until
-    return found
+def _whole(number: Fraction) -> Fraction:
+    # As an integer of Python's where it is one, which is ten times as fast; typed as what it stands for.
+    return cast(Fraction, number.numerator) if number.denominator == 1 else number
+
+
+def _plain(piece: Piece, sign: int) -> Piece:
+    end = None if piece.end is None else _whole(piece.end)
+    return Piece(_whole(piece.start), end, _whole(sign * piece.value), _whole(sign * piece.slope))
+
+
+def _exact(piece: Piece, sign: int) -> Piece:
+    end = None if piece.end is None else Fraction(piece.end)
+    return Piece(Fraction(piece.start), end, sign * Fraction(piece.value), sign * Fraction(piece.slope))
+
+
+def _lower(a: Sequence[Piece], b: Sequence[Piece]) -> Iterator[Piece]:
+    """The lower of two, each of pieces in order that do not overlap; where one alone is, that."""
+    nth, other = 0, 0
+    at = min(a[0].start, b[0].start)
+    while nth < len(a) or other < len(b):
+        one = a[nth] if nth < len(a) else None
+        two = b[other] if other < len(b) else None
+        # Up to the next begin or end of either.
+        ends = [each.start if at < each.start else each.end for each in (one, two) if each is not None]
+        end = min((each for each in ends if each is not None), default=None)
+        first = one if one is not None and one.start <= at else None
+        second = two if two is not None and two.start <= at else None
+        if first is not None and second is not None:
+            yield from _below(first, second, at, end)
+        else:
+            alone = first or second
+            if alone is not None:
+                yield Piece(at, end, alone.at(at), alone.slope)
+        if end is None:
+            return
+        at = end
+        nth += one is not None and one.end == at
+        other += two is not None and two.end == at
+
+
+def _below(a: Piece, b: Piece, start: Fraction, end: Optional[Fraction]) -> List[Piece]:
+    """The lower of two lines on [start, end)."""
+    p, q = a.at(start), b.at(start)
+    if (q, b.slope) < (p, a.slope):
+        a, b, p, q = b, a, q, p
+    if b.slope < a.slope:
+        turn = _whole(start + Fraction(q - p) / (a.slope - b.slope))
+        if end is None or turn < end:
+            return [Piece(start, turn, p, a.slope), Piece(turn, end, _whole(b.at(turn)), b.slope)]
+    return [Piece(start, end, p, a.slope)]
 
 
 def joined(pieces: Iterable[Piece]) -> List[Piece]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
+from .._errors import InputError
 from .._jobs import Jobs
 from ..analyze import Map, Response, Sweep
 from ._style import axes, look, unit
@@ -40,7 +41,10 @@ def cdf(
         else:
             times = numpy.sort(numpy.asarray(each.response_ns if isinstance(each, Jobs) else each, dtype=float))
             lines[name] = numpy.column_stack([times, numpy.arange(1, len(times) + 1) / max(len(times), 1)]), len(times)
-    size, word = unit(max((points[:, 0].max() for points, _ in lines.values() if len(points)), default=1.0))
+    empty = [name or "of" for name, (points, _) in lines.items() if not len(points)]
+    if empty:
+        raise InputError(f"there is nothing to draw of {', '.join(empty)}: no job has ended, or no time was asked for with at=")
+    size, word = unit(max((points[:, 0].max() for points, _ in lines.values()), default=1.0))
     for nth, (name, (points, count)) in enumerate(lines.items()):
         at, share = points[:, 0] / size, points[:, 1]
         drawn = 1 - share if tail else share
