@@ -1,7 +1,7 @@
 //! Work beside Python: without the GIL, on another thread, ended by Ctrl-C.
 
 use crate::error::failed;
-use crate::worker::{soon, Job, Worker, STACK};
+use crate::worker::{soon, Job, Worker, SOON, STACK};
 use giusto_simulator::Error;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ pub(crate) fn watched<T: Send + 'static>(
     let begin = || {
         let worker = Worker::get()?;
         worker.does(job);
-        Ok((worker, from.lock().map_or(Err(TryRecvError::Disconnected), |from| soon(&from))))
+        Ok((worker, from.lock().map_or(Err(TryRecvError::Disconnected), |from| soon(&from, SOON))))
     };
     let (worker, first) = py.detach(begin).map_err(|error: std::io::Error| failed(error))?;
     if let Ok(result) = first {

@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 pub(crate) const STACK: usize = 8 << 20;
 /// So many are kept: as many callers may ask at the same time without one being started.
 const KEPT_AT_MOST: usize = 4;
-/// How long to look for something without sleeping: longer than most answers take, and than Python takes from one question to
-/// the next, for waking a sleeping thread takes as long as both. On one processor there is nothing to look for.
-static SOON: LazyLock<Duration> = LazyLock::new(|| match thread::available_parallelism() {
-    Ok(several) if several.get() > 1 => Duration::from_micros(50),
-    _ => Duration::ZERO,
-});
+/// How long a thread looks for a question without sleeping: longer than Python takes from one to the next, for waking it takes
+/// as long as both.
+const NEXT: Duration = Duration::from_micros(50);
+/// How long a caller looks for the answer without sleeping: most are there by then.
+pub(crate) const SOON: Duration = Duration::from_micros(500);
+/// On one processor there is nothing to look for.
+static LOOKS: LazyLock<bool> = LazyLock::new(|| thread::available_parallelism().is_ok_and(|count| count.get() > 1));
 
 /// Work, which sends its result itself.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -68,7 +69,7 @@ impl Worker {
 
 fn work(from: &Receiver<Job>) {
     loop {
-        let next = match soon(from) {
+        let next = match soon(from, NEXT) {
             Err(TryRecvError::Empty) => from.recv().ok(),
             other => other.ok(),
         };
@@ -77,9 +78,9 @@ fn work(from: &Receiver<Job>) {
     }
 }
 
-/// What comes soon, without sleeping.
-pub(crate) fn soon<T>(from: &Receiver<T>) -> Result<T, TryRecvError> {
-    let until = Instant::now() + *SOON;
+/// What comes within that time, without sleeping.
+pub(crate) fn soon<T>(from: &Receiver<T>, within: Duration) -> Result<T, TryRecvError> {
+    let until = Instant::now() + if *LOOKS { within } else { Duration::ZERO };
     loop {
         match from.try_recv() {
             Err(TryRecvError::Empty) if Instant::now() < until => std::hint::spin_loop(),
