@@ -240,7 +240,7 @@ class Help(unittest.TestCase):
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
                 ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"], ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],
-                ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "trace"]]
+                ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "packets"], ["analyze", "trace"]]
 
     def test_every_example_works(self):
         """In the order in which a newcomer would type them: measuring needs the service."""
