@@ -274,6 +274,11 @@ fn harmless(example: &Example, mutation: &Mutation, read: &Plan) -> Option<&'sta
         }
         return near.then_some("what a stage claims, as near as the law is computed");
     }
+    if ends("despite[].touched") {
+        return numbers
+            .is_some_and(|(_, new)| no_more_touched(mutation, new, read))
+            .then_some("a count that the law keeps, too");
+    }
     if up && ends("paths[].every.at_ns") {
         return Some("a later bound within the promise");
     }
@@ -404,6 +409,20 @@ fn crossing_holds(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
         own /= 1.0 - growth(part);
         held
     })
+}
+
+/// Whether more than `most` messages are touched by a failure of a path with a source at random once in 10,000 times at most: by the
+/// law itself, of which planner and certificate have a bound each.
+fn no_more_touched(mutation: &Mutation, most: u64, read: &Plan) -> bool {
+    let place: Vec<usize> = mutation.what.split('/').filter_map(|word| word.parse().ok()).collect();
+    let path = &read.paths[place[0]];
+    let at = path.points.iter().map(|point| point.at).chain(path.every.iter().map(|every| every.at)).max().unwrap();
+    let mean = path.source.per_ns() * (at.ns() + path.despite[place[1]].gap.ns()) as f64;
+    let terms = (1..=most).scan((-mean).exp(), |term, n| {
+        *term *= mean / n as f64;
+        Some(*term)
+    });
+    1.0 - (-mean).exp() - terms.sum::<f64>() <= 1e-4
 }
 
 /// once · P(R > d) + each · E(R − d)⁺ of a server that comes a period and more late beside others.

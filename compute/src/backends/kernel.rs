@@ -279,7 +279,7 @@ impl Backend for Kernel {
         let (budget, period) = (to.server.budget.ns(), to.server.period.ns());
         // Smaller counts at once (0), larger from the next period on (1).
         let flag = u32::from(to.server.bandwidth() > from.server.bandwidth());
-        match self.scheduler()?.order(core, Op::Set, Call { index, budget, period, flag, ..Call::default() })? {
+        match self.scheduler()?.order(core, Op::Set, Call { index, budget, period, flag })? {
             0 => Ok(()),
             refusal => Err(refused(to, format!("cannot be changed: the policy core refuses it ({refusal})"))),
         }
