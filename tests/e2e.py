@@ -251,6 +251,9 @@ class Help(unittest.TestCase):
                      "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket",
                      "analyze packets")
             measures = ("measure execution", "measure supply", "measure packets", "measure response", "measure latency")
+            while subprocess.run(["redis-cli", "-p", "7001", "ping"], capture_output=True).returncode:
+                self.assertIsNone(service.poll(), "redis-server has ended")
+                time.sleep(0.05)
             def lane(verbs):
                 typed = {verb: [str(GIUSTO), *shlex.split(examples[verb])] for verb in verbs}
                 return {verb: subprocess.run(words, cwd=ROOT, capture_output=True, text=True) for verb, words in typed.items()}

@@ -67,7 +67,8 @@ def cyclictest(folder):
 
 def agrees(folder):
     """In turns, so that what the machine does to one it does to the other. What they may differ by is what each differs from
-    itself by: three standard errors of the difference of means over the rounds."""
+    itself by: three standard errors of the difference of means over the rounds; or a fifth, which the first instructions of either
+    cost on a processor that has slept."""
     found = {"giusto": [], "cyclictest": []}
     for _ in range(ROUNDS):
         found["giusto"].append(own())
@@ -76,7 +77,8 @@ def agrees(folder):
         each = {tool: [percentile(one, part) for one in all_of] for tool, all_of in found.items()}
         means = {tool: statistics.mean(values) for tool, values in each.items()}
         error = (sum(statistics.variance(values) for values in each.values()) / ROUNDS) ** 0.5
-        apart, may = abs(means["giusto"] - means["cyclictest"]), RESOLUTION_US + 3 * error
+        apart = abs(means["giusto"] - means["cyclictest"])
+        may = max(RESOLUTION_US + 3 * error, means["cyclictest"] / 5)
         print(f"{name}: giusto {means['giusto']:.1f} us {each['giusto']}, cyclictest {means['cyclictest']:.1f} us "
               f"{each['cyclictest']}; {apart:.1f} apart, {may:.1f} allowed")
         assert apart <= may, f"{name}: {apart} us apart"
