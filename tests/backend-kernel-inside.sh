@@ -1,5 +1,5 @@
-# Inside the guest of tests/backend-kernel.sh, by busybox: services under the backend kernel have their budgets, are started again in
-# their place and leave nothing; what throws the scheduler out is told.
+# Inside the guest of tests/backend-kernel.sh, by busybox: services under the backend kernel have their budgets, are started again
+# in their place and leave nothing; what throws the scheduler out is told.
 giusto=$1
 tree=/sys/fs/cgroup
 failed=0
@@ -45,7 +45,9 @@ site() { # MORE OF half
 		giusto: 1
 		hosts: {guest: {cores: 1}}
 		services:
-		  three: {start: [sh, -c, '(setsid sh -c "$work" &); (setsid sh -c "$work" &); $work'], promise: {supply: 10ms/50ms}}
+		  three:
+		    start: [sh, -c, '(setsid sh -c "$work" &); (setsid sh -c "$work" &); $work']
+		    promise: {supply: 10ms/50ms}
 		  half: {start: [sh, -c, '$work'], promise: {supply: 20ms/50ms}$1}
 		  own: {adopt: {pid: $adopted}, promise: {supply: 2ms/50ms}}
 		  batch: {start: [sh, -c, '$work'], promise: leftovers}
@@ -83,8 +85,10 @@ if [ "${2-}" = compare ]; then
 			sleep 2
 			before="$(seen) $(woken)"
 			sleep 8
-			echo "$before $(seen) $(woken)" | awk -v backend=$backend -v period="$period ms" '{ s = $7 - $3
-				printf "%-12s %-10s %8.2f %% %8.2f %% %20.0f/s\n", period, backend, 100 * ($5 - $1) / s, 100 * ($6 - $2) / s, 1e6 * ($8 - $4) / s }'
+			echo "$before $(seen) $(woken)" | awk -v backend=$backend -v period="$period ms" '{
+				passed = $7 - $3; three = 100 * ($5 - $1) / passed; half = 100 * ($6 - $2) / passed
+				printf "%-12s %-10s %8.2f %% %8.2f %% ", period, backend, three, half
+				printf "%20.0f/s\n", 1e6 * ($8 - $4) / passed }'
 			kill -INT $pid
 			wait $pid || fail "$backend: exit code $?: $(tail -5 /tmp/log)"
 		done

@@ -247,9 +247,9 @@ class Help(unittest.TestCase):
         examples = {" ".join(verb): example(*verb) for verb in self.verbs()}
         service = subprocess.Popen(shlex.split("redis-server --port 7001 --bind 127.0.0.1 --save ''"), stdout=subprocess.DEVNULL)
         try:
-            works = ("demo", "check", "plan", "diff", "explain", "simulate", "analyze share", "analyze plane", "analyze interface",
-                     "analyze admission", "analyze criticality", "analyze response", "analyze slo", "analyze map", "analyze bucket",
-                     "analyze packets")
+            works = ("demo", "check", "plan", "diff", "explain", "simulate", "analyze share", "analyze plane",
+                     "analyze interface", "analyze admission", "analyze criticality", "analyze response", "analyze slo",
+                     "analyze map", "analyze bucket", "analyze packets")
             measures = ("measure execution", "measure supply", "measure packets", "measure response", "measure latency")
             while subprocess.run(["redis-cli", "-p", "7001", "ping"], capture_output=True).returncode:
                 self.assertIsNone(service.poll(), "redis-server has ended")

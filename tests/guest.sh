@@ -49,7 +49,8 @@ chmod +x "$root/init"
 trap 'rm -rf "$root" '"$store/initramfs.$$" EXIT
 
 log=$(timeout "${GUEST_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
-	-m 1024 -M q35 -cpu max -smp 2 -accel tcg,thread=multi -kernel ${GUEST_KERNEL:-$store/boot/vmlinuz-*} -initrd $store/initramfs.$$ \
+	-m 1024 -M q35 -cpu max -smp 2 -accel tcg,thread=multi \
+	-kernel ${GUEST_KERNEL:-$store/boot/vmlinuz-*} -initrd $store/initramfs.$$ \
 	-append 'console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cgroup_no_v1=all' </dev/null | sed -u 's/\r$//' | tee -a /dev/stderr)
 code=$(sed -n 's/^guest exit code: //p' <<<"$log" | tail -1)
 [ -n "$code" ] || { echo "the guest did not finish; its last lines are above" >&2; exit 4; }

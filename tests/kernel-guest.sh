@@ -21,8 +21,9 @@ trap '[ ${#guests[@]} = 0 ] || kill "${guests[@]}" 2>/dev/null; rm -rf "$work"' 
 "$clang" -O2 -g -mcpu=v3 -Wall -Wextra -Wno-unused-parameter -Werror -target bpf -D__TARGET_ARCH_x86 \
 	-I"/usr/include/$(gcc -print-multiarch)" -Ipolicy -c compute/bpf/servers.bpf.c -o "$work/servers.bpf.o"
 # Of a static program's libraries the linker warns that some names are looked up at run time; they are not.
-gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -static -Ipolicy -Icompute/bpf -Icompute/kernel -I$store/usr/include -o "$work/servers" \
-	compute/tests/kernel/*.c compute/kernel/loader.c $store/usr/lib/x86_64-linux-gnu/libbpf.a -lelf -lz -lm 2>"$work/warnings" ||
+gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -static -Ipolicy -Icompute/bpf -Icompute/kernel -I$store/usr/include \
+	-o "$work/servers" compute/tests/kernel/*.c compute/kernel/loader.c $store/usr/lib/x86_64-linux-gnu/libbpf.a \
+	-lelf -lz -lm 2>"$work/warnings" ||
 	{ cat "$work/warnings" >&2; exit 1; }
 
 # guest CPUS SCENE...: plays scenes; the exit code is theirs.

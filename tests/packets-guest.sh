@@ -20,10 +20,11 @@ load=$(printf 'insmod %q; ' "${modules[@]/#/$PWD/}")
 [ $# -gt 0 ] || set -- moved 'tap with NAPI' bucket 'waiting for tokens' 'raw sockets do not bypass the bucket' \
 	'a filter of others' 'kinds without threads' 'VLANs at an uplink'
 [ -n "$1" ] || shift
+command="$load ${few-} $(printf '%q ' "$binary" "$@")"
 programs=(/usr/sbin/{ip,tc,ethtool} /usr/bin/{chrt,taskset,ps})
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-tests/guest.sh "$binary" "${modules[@]}" "${programs[@]}" -- sh -c "$load ${few-} $(printf '%q ' "$binary" "$@")" 2>&1 | tee "$log"
+tests/guest.sh "$binary" "${modules[@]}" "${programs[@]}" -- sh -c "$command" 2>&1 | tee "$log"
 grep -q '^real: [1-9][0-9]* passed, 0 failed, 0 skipped$' "$log" || {
 	echo "parts failed in the guest, or did not run; see its lines above" >&2
 	exit 1

@@ -1,6 +1,7 @@
 """Real services on a share of a core beside the same on a whole one: the studies vas-redis and vas-spark in their quick size.
-For `make soak`, which plays them in full too; in `make test` trials (first.py, e2e.py) compare the same three. Claims are printed. What the machine decides, how
-near the two are in so short a time, is not asserted; that they are nearer than without a plan is.
+For `make soak`, which plays them in full too; in `make test` trials (first.py, e2e.py) compare the same three. Claims are
+printed. What the machine decides, how near the two are in so short a time, is not asserted; that they are nearer than without a
+plan is.
 
   tests/shares.py [STUDY...]        needs root, two cores, Redis; vas-spark Java and Maven, too
 """

@@ -1,6 +1,6 @@
 """A giusto whose main thread stalls is ended by its watchdog, and the host restored: while it starts, enforces, reloads and stops. Under `deadline`,
-without managers, whose silence is seen anyway. Each takes the watchdog's 20 seconds: two of the four, the others the next day; all
-with GIUSTO_SOAK=1. Needs root and two cores.
+without managers, whose silence is seen anyway. Each takes the watchdog's 20 seconds: two of the four, the others the next day;
+all with GIUSTO_SOAK=1. Needs root and two cores.
 """
 import os
 import signal

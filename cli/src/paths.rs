@@ -46,8 +46,8 @@ pub(crate) fn saving(saving: &Saving) -> String {
         false => format!("as much for its services, {} of a core", share(*proven)),
     };
     format!(
-        "'assurance: simulated' would reserve {instead}: {messages} messages of independent runs, with a chance of a wrong yes of {risk_ppm} \
-         in a million at most, in the place of a proof"
+        "'assurance: simulated' would reserve {instead}: {messages} messages of independent runs, with a chance of a wrong \
+         yes of {risk_ppm} in a million at most, in the place of a proof"
     )
 }
 

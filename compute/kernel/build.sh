@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds giusto-kernel, the loader of the scheduler in the kernel: compute/kernel/build.sh [OUT]. With this system's libbpf, from 1.4
-# on, or the static one in target/sched_ext, which tests/kernel-fetch.sh puts there.
+# Builds giusto-kernel, the loader of the scheduler in the kernel: compute/kernel/build.sh [OUT]. With this system's libbpf, from
+# 1.4 on, or the static one in target/sched_ext, which tests/kernel-fetch.sh puts there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-target/release/giusto-kernel}

@@ -161,7 +161,8 @@ impl Undoing<'_> {
         }
     }
 
-    /// Threads that were born under SCHED_EXT, and are on no record themselves, are what their nearest relative on record was. Once.
+    /// Threads that were born under SCHED_EXT, and are on no record themselves, get the policy that their nearest relative on
+    /// record had. Once.
     fn reschedule_kin(&mut self) {
         if std::mem::replace(&mut self.kin, true) {
             return;

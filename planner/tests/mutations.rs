@@ -411,8 +411,8 @@ fn crossing_holds(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
     })
 }
 
-/// Whether more than `most` messages are touched by a failure of a path with a source at random once in 10,000 times at most: by the
-/// law itself, of which planner and certificate have a bound each.
+/// Whether a failure of a path with a source at random touches more than `most` messages once in 10,000 times at most: by the law
+/// itself, of which planner and certificate have a bound each.
 fn no_more_touched(mutation: &Mutation, most: u64, read: &Plan) -> bool {
     let place: Vec<usize> = mutation.what.split('/').filter_map(|word| word.parse().ok()).collect();
     let path = &read.paths[place[0]];

@@ -1,9 +1,9 @@
 //! A path as its services are surely served: how many of its messages are late, run by run (docs/decisions/0066).
 //!
-//! Beside others under EDF a server has had its budget by the end of each period, of the work that was there at its beginning. So a
-//! message is done a period later at most than by one that has its budget at the end of each period (decision 0010), whatever the
-//! others do. Services of the first host have their grids in common; where those of others lie is not known, and each message finds
-//! the worst place.
+//! Beside others under EDF a server has had its budget by the end of each period, of the work that was there at its beginning. So
+//! a message is done a period later at most than by one that has its budget at the end of each period (decision 0010), whatever
+//! the others do. Services of the first host have their grids in common; where those of others lie is not known, and each message
+//! finds the worst place.
 
 use crate::guest::exponential;
 use crate::passage::Passage;
@@ -41,8 +41,8 @@ type Message = (u64, bool);
 
 /// What the counted messages took, in their order.
 ///
-/// O(messages), and at services of other hosts times the messages that wait together. Errors: [`Error::NoJob`] where `through` has
-/// other services than there are, or stages in no order that makes sense.
+/// O(messages), and at services of other hosts times the messages that wait together. Errors: [`Error::NoJob`] where `through`
+/// has other services than there are, or stages in no order that makes sense.
 pub fn play_alone(through: &[PathStage], services: &[Alone<'_>], run: &AloneRun) -> Result<Vec<Duration>, Error> {
     let rng = &mut stream(run.seed, u64::MAX);
     let mean = mean(run.rate);
@@ -235,8 +235,8 @@ impl Served {
 /// So many messages of the path come until a queue has forgotten that it was empty.
 ///
 /// A stage's queue forgets in 2 λ E[S²] / (1 − ρ)² on average in heavy traffic (the relaxation time of a reflected Brownian
-/// motion), S being the time that a message takes of the stage when it has nothing else to do. Several such times are taken, of all
-/// stages; an argument, no proof.
+/// motion), S being the time that a message takes of the stage when it has nothing else to do. Several such times are taken, of
+/// all stages; an argument, no proof.
 pub fn settling(through: &[PathStage], services: &[Alone<'_>], rate: Rate) -> f64 {
     let own = rate.per_ns();
     let (mut all, mut served, mut time) = (own, services.iter(), 0.0);
@@ -264,8 +264,8 @@ pub fn settling(through: &[PathStage], services: &[Alone<'_>], rate: Rate) -> f6
 /// Relaxation times that are taken.
 const TIMES: f64 = 4.0;
 
-/// Of messages that come so often and take `mean` on average, with that squared coefficient of variation; without end where they are
-/// more than can be served.
+/// Of messages that come so often and take `mean` on average, with that squared coefficient of variation; without end where they
+/// are more than can be served.
 fn relaxation(often: f64, mean: f64, variation: f64) -> f64 {
     let free = 1.0 - often * mean;
     if free <= 0.0 {

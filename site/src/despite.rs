@@ -47,7 +47,8 @@ fn one(node: &Node, known: &Known) -> Result<Despite, Fault> {
             "leader" if known.has_ensemble => Ok(Despite { fails: Fails::Leader, gap: None }),
             "leader" => Err(node.fault(
                 "the site has no ensemble, so it is not known how soon another one leads",
-                "expected coordination: {servers: [...], promise: {recovery: 200ms}} in the site, or a service or topic that fails",
+                "expected coordination: {servers: [...], promise: {recovery: 200ms}} in the site, or a service or topic that \
+                 fails",
             )),
             other => Err(node.fault(format!("'{}' is not a failure", shown(other)), EXPECTED)),
         };

@@ -207,7 +207,7 @@ impl Backend for Kernel {
     fn describe_cores(&self, cores: &[u32], _machine: &Machine) -> Vec<String> {
         vec![
             format!("take cores {cores:?} out of the cpusets of others until the end"),
-            format!("load the policy core into the kernel as a scheduler (sched_ext) of threads under SCHED_EXT on cores {cores:?}"),
+            format!("load the policy core as the kernel's scheduler (sched_ext) of threads under SCHED_EXT on cores {cores:?}"),
         ]
     }
 

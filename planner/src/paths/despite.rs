@@ -119,12 +119,12 @@ pub(super) fn refused(course: &Course, shares: bool) -> Option<PathCause> {
 pub(super) fn reasons(despite: &[DespitePlan]) -> impl Iterator<Item = Reason> + '_ {
     despite.iter().map(|DespitePlan { fails, gap, later, touched }| {
         let how = match fails {
-            Fails::Leader => "until another leader has written (coordination, first write): any stage may stand still, none loses \
-                              anything. In whole periods of the stages",
+            Fails::Leader => "until another leader has written (coordination, first write): any stage may stand still, none \
+                              loses anything. In whole periods of the stages",
             Fails::Service(_) => "as the site says: assumed. In whole periods of its server; what it had not passed on is done \
-                                  once more, which is counted, or lost if nobody sends it again",
-            Fails::Topic(_) => "as the site says: assumed, as that its broker keeps what it accepted, and that hardly a message is \
-                                sent twice. And until its bucket is full again",
+                                  once more, which is counted, or lost unless it is sent again",
+            Fails::Topic(_) => "as the site says: assumed, as that its broker keeps what it accepted, and that hardly a message \
+                                is sent twice. And until its bucket is full again",
         };
         let why = format!(
             "later at most, also messages behind it: it stands still for up to {}, {how}. {touched} messages are on their way or \

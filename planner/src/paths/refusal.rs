@@ -218,8 +218,9 @@ impl fmt::Display for PathCause {
                         return write!(
                             f,
                             "it shares services with path '{other}', and of one of them, or of others that share some with them, \
-                             messages come in periods, of the other at random: no law is known of messages behind such that come \
-                             in periods, and no longest time behind such at random; expected services of its own, or sources alike"
+                             messages come in periods, of the other at random: no law is known of messages behind such that \
+                             come in periods, and no longest time behind such at random; expected services of its own, or \
+                             sources alike"
                         )
                     }
                     Unlike::Simulated => "'assurance: simulated'",

@@ -87,7 +87,7 @@ fn failure(plan: &Plan, path: &PathPlan, stages: &[Stage], one: &DespitePlan) ->
     }
 }
 
-/// As long as the ensemble has nobody to take a write.
+/// As long as no server of the ensemble takes a write.
 fn without_leader(ensemble: &CoordinationPlan, gap: Duration) -> Result<(), Broken> {
     let needed = match ensemble {
         CoordinationPlan::Etcd(own) => own.first_write.ns(),

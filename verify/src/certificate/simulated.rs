@@ -1,8 +1,8 @@
-//! Paths whose promise simulation decided (docs/decisions/0066): that runs of this check's own, by code of its own, do not say the
-//! opposite, and show that no more than half as many again are late.
+//! Paths whose promise simulation decided (docs/decisions/0066): that runs of this check's own, by code of its own, do not say
+//! the opposite, and show that no more than half as many again are late.
 //!
-//! What they show has a chance of being wrong of [`RISK`]: a stake on fewer late ones, at odds that are fair if as many are late as
-//! is to be excluded, wins 1/[`RISK`] times the money with that chance at most (Ville). Several fixed stakes share it.
+//! What they show has a chance of being wrong of [`RISK`]: a stake on fewer late ones, at odds that are fair if as many are late
+//! as is to be excluded, wins 1/[`RISK`] times the money with that chance at most (Ville). Several fixed stakes share it.
 
 use super::broken::Broken;
 use super::played::{forgotten, Run};

@@ -1,9 +1,9 @@
 //! The longest time of messages in periods, of paths that share services (docs/decisions/0062): stage by stage, from how close
 //! messages of each path may come to one another there.
 //!
-//! δ(q) is the shortest window in which q messages may come. At a service that others come to as well, a message waits for all that
-//! may have come: the longest S(work of a closed window Δ) − Δ. Services one after the other that no other path goes through are
-//! taken together, message by message, with what is between them.
+//! δ(q) is the shortest window in which q messages may come. At a service that others come to as well, a message waits for all
+//! that may have come: the longest S(work of a closed window Δ) − Δ. Services one after the other that no other path goes
+//! through are taken together, message by message, with what is between them.
 
 use super::broken::Broken;
 use super::route::{self, Server, Stage};
@@ -34,8 +34,8 @@ impl Known<'_> {
     }
 }
 
-/// The longest time that is claimed of path `nth`, which shares services with others; how many services were looked at, none where
-/// some are on hosts that the plan is not for.
+/// The longest time that is claimed of path `nth`, which shares services with others; how many services were looked at, none
+/// where some are on hosts that the plan is not for.
 pub(super) fn check(plan: &Plan, together: &[usize], nth: usize, every: &PathEvery) -> Result<usize, Broken> {
     let group: Vec<usize> = (0..plan.paths.len()).filter(|other| together[*other] == together[nth]).collect();
     let stages: Vec<Vec<Stage>> =
@@ -201,8 +201,8 @@ enum Taken<'a> {
     Between(u128),
 }
 
-/// Of what a path goes through without others the lesser of the sum and of what it takes as one: message q of a busy time has left all of
-/// it max over n_1 + … + n_k = q + k − 1 of Σ done_i(n_i) after it began.
+/// Of what a path goes through without others the lesser of the sum and of what it takes as one: message q of a busy time has
+/// left all of it max over n_1 + … + n_k = q + k − 1 of Σ done_i(n_i) after it began.
 fn through(run: &[Taken], began: &[u128]) -> Result<u128, Broken> {
     let each = |one: &Taken| match one {
         Taken::At(_, delay) => *delay,
