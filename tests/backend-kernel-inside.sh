@@ -1,30 +1,6 @@
 # Inside the guest of tests/backend-kernel.sh, by busybox: services under the backend kernel have their budgets, are started again
 # in their place and leave nothing; what throws the scheduler out is told.
-giusto=$1
-tree=/sys/fs/cgroup
-failed=0
-export GIUSTO_STATE=/tmp/state
-fail() {
-	echo "FAILED: $*"
-	failed=1
-}
-wait_for() { # WHAT COMMAND...
-	what=$1
-	shift
-	for _ in $(seq 300); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.1
-	done
-	fail "not within half a minute: $what"
-	$giusto status
-	tail -20 /tmp/log
-}
-members() { # SERVICE: all that is below a group of its name
-	find $tree -path "*giusto.$1.service*" -name cgroup.procs -exec cat {} + | sort -n
-}
-enforces() { $giusto status | grep -q -e enforcing -e degraded; }
-has_members() { [ "$(members "$1" | wc -l)" -ge "$2" ]; }
-other_than() { has_members three "$2" && ! members three | grep -qx "$1"; }
+. "$(dirname "$0")/inside.sh"
 state() { [ "$(cat /sys/kernel/sched_ext/state)" = "$1" ]; }
 under_ext() { # how many threads have SCHED_EXT
 	grep -l '^policy.*: *7$' /proc/[0-9]*/task/*/sched 2>/dev/null | wc -l
@@ -110,7 +86,7 @@ sleep 3
 echo "$before $(seen)" | shares || fail "not what is reserved"
 leader=$(members three | head -1)
 kill -9 "$leader"
-wait_for "it is started again" other_than "$leader" 3
+wait_for "it is started again" other_than three "$leader" 3
 state enabled || fail "thrown out when a service ended"
 # Let go and reserved for anew, beside one that takes all that is left.
 site ''
@@ -136,7 +112,7 @@ echo S >/proc/sysrq-trigger # throws any scheduler out
 wait_for "its loss is told" grep -q 'thrown it out' /tmp/log
 leader=$(members three | head -1)
 kill -9 "$leader" # while it is lost
-wait_for "it is started again" other_than "$leader" 3
+wait_for "it is started again" other_than three "$leader" 3
 wait_for "it is loaded again" state enabled
 wait_for "what is told is over" quiet
 before=$(seen)

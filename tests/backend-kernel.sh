@@ -8,6 +8,6 @@ cd "$(dirname "$0")/.."
 [ "$(uname -m)" = x86_64 ] || { echo "NOT RUN IN A GUEST: the kernel that is fetched is one for x86_64" >&2; exit 77; }
 tests/kernel-fetch.sh
 compute/kernel/build.sh || exit $(($? == 3 ? 77 : 1))
-files=(target/release/giusto{,-kernel} /usr/bin/{chrt,setpriv} tests/backend-kernel-inside.sh)
+files=(target/release/giusto{,-kernel} /usr/bin/{chrt,setpriv} tests/{backend-kernel-inside,inside}.sh)
 GUEST_KERNEL=$(echo target/sched_ext/usr/lib/modules/*/vmlinuz) tests/guest.sh "${files[@]}" -- \
 	sh "$PWD/tests/backend-kernel-inside.sh" "$PWD/target/release/giusto" "$@"

@@ -65,23 +65,30 @@ def cyclictest(folder):
     return {int(us): count for us, count in thread["histogram"].items()}
 
 
+def loop(folder):
+    """The shortest loop that there is (wakes.c)."""
+    program = Path(folder) / "wakes"
+    subprocess.run(["gcc", "-O2", "-o", program, ROOT / "tests/wakes.c"], check=True)
+    lines = subprocess.run([program, str(CORE), str(int(SECONDS * 1000))], check=True, capture_output=True, text=True).stdout
+    return {int(us): int(count) for us, count in map(str.split, lines.splitlines())}
+
+
 def agrees(folder):
-    """In turns, so that what the machine does to one it does to the other. What they may differ by is what each differs from
-    itself by: three standard errors of the difference of means over the rounds; or a fifth, which the first instructions of either
-    cost on a processor that has slept."""
-    found = {"giusto": [], "cyclictest": []}
-    for _ in range(ROUNDS):
-        found["giusto"].append(own())
-        found["cyclictest"].append(cyclictest(folder))
+    """In turns, so that what the machine does to one it does to the others. Two may differ by what each differs from itself by:
+    three standard errors of the difference of means over the rounds. On hosts whose processors sleep deep, cyclictest's process wakes
+    some us before the shortest loop does, why is not known: there Giusto has to agree with the loop, and nearly with cyclictest."""
+    tools = {"giusto": own, "cyclictest": lambda: cyclictest(folder), "loop": lambda: loop(folder)}
+    found = [{tool: measure() for tool, measure in tools.items()} for _ in range(ROUNDS)]
     for part, name in ((0.5, "median"), (0.99, "p99")):
-        each = {tool: [percentile(one, part) for one in all_of] for tool, all_of in found.items()}
+        each = {tool: [percentile(one[tool], part) for one in found] for tool in tools}
         means = {tool: statistics.mean(values) for tool, values in each.items()}
-        error = (sum(statistics.variance(values) for values in each.values()) / ROUNDS) ** 0.5
-        apart = abs(means["giusto"] - means["cyclictest"])
-        may = max(RESOLUTION_US + 3 * error, means["cyclictest"] / 5)
-        print(f"{name}: giusto {means['giusto']:.1f} us {each['giusto']}, cyclictest {means['cyclictest']:.1f} us "
-              f"{each['cyclictest']}; {apart:.1f} apart, {may:.1f} allowed")
-        assert apart <= may, f"{name}: {apart} us apart"
+
+        def near(tool):
+            error = (sum(statistics.variance(each[one]) for one in ("giusto", tool)) / ROUNDS) ** 0.5
+            return abs(means["giusto"] - means[tool]) <= RESOLUTION_US + 3 * error
+        print(f"{name}: " + ", ".join(f"{tool} {means[tool]:.1f} us {each[tool]}" for tool in tools))
+        nearly = abs(means["giusto"] - means["cyclictest"]) <= means["cyclictest"] / 5
+        assert near("cyclictest") or near("loop") and nearly, f"{name}: giusto is apart from cyclictest, or from the loop"
 
 
 HOG = f"""

@@ -1,30 +1,6 @@
 # Inside the guest of tests/services-guest.sh, by busybox. Each backend: services are contained, are started again in their place, and
 # leave nothing.
-giusto=$1
-tree=/sys/fs/cgroup
-failed=0
-export GIUSTO_STATE=/tmp/state
-fail() {
-	echo "FAILED: $*"
-	failed=1
-}
-wait_for() { # WHAT COMMAND...
-	what=$1
-	shift
-	for _ in $(seq 600); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.1
-	done
-	fail "not within a minute: $what"
-	$giusto status
-	tail -20 /tmp/log
-}
-members() { # SERVICE: all that is below a group of its name
-	find $tree -path "*giusto.$1.service*" -name cgroup.procs -exec cat {} + | sort -n
-}
-enforces() { $giusto status | grep -q -e enforcing -e degraded; }
-has_members() { [ "$(members "$1" | wc -l)" -ge "$2" ]; }
-other_than() { has_members double "$2" && ! members double | grep -qx "$1"; }
+. "$(dirname "$0")/inside.sh"
 told() { $giusto status --json | grep -q "$1"; }
 for backend in manager deadline; do
 	# Two grandchildren in sessions of their own, and itself; a reservation is for one thread that does the work.
@@ -51,7 +27,7 @@ SITE
 	leader=$(members double | head -1)
 	before=$(members batch)
 	kill -9 "$leader"
-	wait_for "$backend: it is started again" other_than "$leader" $many
+	wait_for "$backend: it is started again" other_than double "$leader" $many
 	wait_for "$backend: status tells" told '"restarts": *1'
 	[ "$(members batch)" = "$before" ] || fail "$backend: the other one was disturbed"
 	[ $backend = deadline ] && wait_for "reserved again" sh -c "chrt -p \$(cat $tree/giusto.core1/giusto.double.service/cgroup.procs | head -1) | grep -q DEADLINE"

@@ -90,14 +90,11 @@ fn facts() -> Facts {
 }
 
 fn told(site: &Site) -> Plan {
-    plan(site, &facts()).unwrap_or_else(|refusal| panic!("{refusal}"))
+    planned(site, &facts())
 }
 
 fn refused(site: &Site) -> PathRefusal {
-    match plan(site, &facts()) {
-        Err(Refusal::Path(refusal)) => *refusal,
-        other => panic!("{other:?}"),
-    }
+    refused_paths(site, &facts())
 }
 
 fn server(plan: &Plan, name: &str) -> (u64, u64) {

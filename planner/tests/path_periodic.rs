@@ -23,28 +23,12 @@ fn line(name: &str, source: PathSource, through: &[&str], within: &str) -> Path 
     path(name, source, through, time(within))
 }
 
-/// Services, each on the host of its number; two cores a host.
-fn site(services: &[(&str, &str, usize)], paths: Vec<Path>) -> Site {
-    let stages = services.iter().map(|(name, time, host)| stage(name, time, &format!("edge-{host}"))).collect();
-    let hosts = services.iter().map(|(.., host)| *host).max().unwrap();
-    let cores: Vec<&[u32]> = (0..hosts).map(|_| &[1, 2, 3][..]).collect();
-    let mut site = sites(&cores, stages);
-    for (from, to) in (1..=hosts).flat_map(|from| (1..=hosts).map(move |to| (from, to))).filter(|(from, to)| from != to)
-    {
-        let link =
-            Link { from: format!("edge-{from}"), to: format!("edge-{to}"), worst: time("300us"), measured: None };
-        site.paths.links.push(link);
-    }
-    site.paths.all = paths;
-    site
-}
-
 fn facts() -> Facts {
     Facts::typical(vec![0, 1, 2, 3])
 }
 
 fn told(site: &Site) -> Plan {
-    plan(site, &facts()).unwrap_or_else(|refusal| panic!("{refusal}"))
+    planned(site, &facts())
 }
 
 /// Two paths that meet at a store.
@@ -53,7 +37,7 @@ fn crossing() -> Site {
         [("camera", "1ms", 1), ("radar", "2ms", 1), ("store", "1ms", 2), ("brake", "1ms", 2), ("log", "1ms", 1)];
     let braking = line("braking", periodic(20, 2, 1), &["camera", "store", "brake"], "120ms");
     let record = line("record", periodic(50, 5, 2), &["radar", "store", "log"], "250ms");
-    site(&services, vec![braking, record])
+    linked(&services, vec![braking, record])
 }
 
 #[test]
@@ -110,7 +94,7 @@ fn no_message_of_random_groups_takes_longer_than_is_proven() {
             let source = periodic(rng.random_range(15..80), rng.random_range(0..20), rng.random_range(1..=2));
             paths.push(line(&format!("path{nth}"), source, &through, "400ms"));
         }
-        let mut site = site(&services, paths);
+        let mut site = linked(&services, paths);
         let used = |name: &str| site.paths.through(name).next().is_some();
         let unused: Vec<String> = site.services.iter().map(|one| one.name.clone()).filter(|name| !used(name)).collect();
         site.services.retain(|one| !unused.contains(&one.name));

@@ -19,20 +19,10 @@ fn line(name: &str, rate: &str, through: &[&str], within: &str) -> Path {
     path(name, PathSource::Poisson(rate.parse().unwrap()), through, time(within))
 }
 
-/// Services of a millisecond, each on the host of its number; two cores a host.
+/// Services of a millisecond, each on the host of its number.
 fn site(services: &[(&str, usize)], paths: Vec<Path>) -> Site {
-    let stages = services.iter().map(|(name, host)| stage(name, "1ms", &format!("edge-{host}"))).collect();
-    let hosts = services.iter().map(|(_, host)| *host).max().unwrap();
-    let cores: Vec<&[u32]> = (0..hosts).map(|_| &[1, 2, 3][..]).collect();
-    let mut site = sites(&cores, stages);
-    for (from, to) in (1..=hosts).flat_map(|from| (1..=hosts).map(move |to| (from, to))).filter(|(from, to)| from != to)
-    {
-        let link =
-            Link { from: format!("edge-{from}"), to: format!("edge-{to}"), worst: time("300us"), measured: None };
-        site.paths.links.push(link);
-    }
-    site.paths.all = paths;
-    site
+    let services: Vec<_> = services.iter().map(|(name, host)| (*name, "1ms", *host)).collect();
+    linked(&services, paths)
 }
 
 fn facts() -> Facts {
@@ -40,14 +30,11 @@ fn facts() -> Facts {
 }
 
 fn told(site: &Site) -> Plan {
-    plan(site, &facts()).unwrap_or_else(|refusal| panic!("{refusal}"))
+    planned(site, &facts())
 }
 
 fn refused(site: &Site) -> PathRefusal {
-    match plan(site, &facts()) {
-        Err(Refusal::Path(refusal)) => *refusal,
-        other => panic!("{other:?}"),
-    }
+    refused_paths(site, &facts())
 }
 
 /// Two paths that meet at a store.

@@ -1,10 +1,10 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Load, Origin, PathSource, Plan, Process, Promise,
+    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan, Process, Promise,
     Release, ServerKind, Service, ServiceTime, Site, Task, Through, Unused, Within,
 };
-use giusto_planner::{Facts, Refusal};
+use giusto_planner::{Facts, PathRefusal, Refusal};
 use giusto_verify::{check_plan, read_plan};
 use std::path::Path;
 
@@ -148,6 +148,39 @@ pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
         coordination: None,
         paths: Default::default(),
         modes: None,
+    }
+}
+
+/// Services by their times, each on the host of its number, between whose cores links are; two cores a host.
+#[allow(dead_code)]
+pub(crate) fn linked(services: &[(&str, &str, usize)], paths: Vec<giusto_model::Path>) -> Site {
+    let stages = services.iter().map(|(name, time, host)| stage(name, time, &format!("edge-{host}"))).collect();
+    let hosts = services.iter().map(|(.., host)| *host).max().unwrap();
+    let cores: Vec<&[u32]> = (0..hosts).map(|_| &[1, 2, 3][..]).collect();
+    let mut site = sites(&cores, stages);
+    let pairs = (1..=hosts).flat_map(|from| (1..=hosts).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    site.paths.links.extend(pairs.map(|(from, to)| Link {
+        from: format!("edge-{from}"),
+        to: format!("edge-{to}"),
+        worst: Duration::from_us(300),
+        measured: None,
+    }));
+    site.paths.all = paths;
+    site
+}
+
+/// The plan of a site that fits.
+#[allow(dead_code)]
+pub(crate) fn planned(site: &Site, facts: &Facts) -> Plan {
+    plan(site, facts).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+/// Why paths of a site do not fit.
+#[allow(dead_code)]
+pub(crate) fn refused_paths(site: &Site, facts: &Facts) -> PathRefusal {
+    match plan(site, facts) {
+        Err(Refusal::Path(refusal)) => *refusal,
+        other => panic!("{other:?}"),
     }
 }
 
