@@ -52,8 +52,8 @@ licensed() { # the wheel has our licence, and the terms of each library that its
 		for part in re.split(r"^=== ", theirs.decode(), flags=re.MULTILINE)[1:]:
 		    told["-".join(part.partition(": ")[0].split())] = part
 		linked = {name.decode() for name in re.findall(rb"registry/src/[^/]+/([\w.+-]+)/", code)}
-		terms = {name: told.get(name, "") for name in linked}
-		lacking = [name for name, text in terms.items() if len(text.splitlines()) < 5 and "authors" not in text]
+		of = {name: told.get(name, "") for name in linked}
+		lacking = [name for name, text in of.items() if len(text.splitlines()) < 5 and "authors" not in text]
 		print(f"{len(told)} libraries, of which the code names {len(linked)}; without terms: {lacking or 'none'}")
 		sys.exit(bool(lacking) or not linked or b"Apache" not in ours or b"TERMS AND CONDITIONS" not in terms)
 	PYTHON

@@ -1,7 +1,7 @@
 //! `giusto analyze packets`: how long packets wait for the core that processes them by priority [LiC20, chapter 3].
 
 use crate::Error;
-use giusto_analysis::packets::{busy, delay_bound, Flow, Poll, THROTTLE_RUNTIME};
+use giusto_analysis::packets::{busy, Ahead, Flow, Poll, THROTTLE_RUNTIME};
 use giusto_model::{Bucket, Duration, Rate};
 use serde::Serialize;
 
@@ -65,12 +65,13 @@ impl Question {
             )));
         }
         let mut found = Vec::new();
-        for (nth, level) in self.levels.iter().enumerate() {
+        let mut ahead = Ahead::of(&[]).map_err(Error::input)?;
+        for (level, own) in self.levels.iter().zip(&all) {
+            ahead = ahead.and(&Ahead::of(own).map_err(Error::input)?);
             let mut within = Duration::ZERO;
-            for (own, flow) in all[nth].iter().enumerate() {
-                let mut ahead = all[..=nth].concat();
-                ahead.remove(ahead.len() - all[nth].len() + own);
-                let bound = delay_bound(&ahead, *flow, polled).map_err(Error::input)?;
+            for flow in own {
+                let others = ahead.without(&Ahead::of(&[*flow]).map_err(Error::input)?);
+                let bound = others.delay_bound(*flow, polled).map_err(Error::input)?;
                 // As no thread is stopped, there is one.
                 within = within.max(bound.ok_or_else(|| Error::running("no bound where the kernel stops no thread"))?);
             }

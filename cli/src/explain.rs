@@ -2,10 +2,10 @@
 
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
-use crate::plan::{facts, measured, of, read, Asked, Read};
+use crate::plan::{facts, measured, of_read, read, Asked, Read};
 use crate::table;
 use giusto_model::{Backend, Plan, ServicePlan};
-use giusto_planner::{share, Facts, Placements};
+use giusto_planner::{share, Facts, Placements, Refusal, UNNAMED};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -27,9 +27,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let mut beside = String::new();
     let plan = match &args.site {
         Some(site) => {
-            let plan = of(site, &asked)?;
+            let read = read(site)?;
+            let plan = of_read(&read, site, &asked)?;
             if !args.json {
-                beside = under_others(&plan, site, &asked, &args.name)?;
+                beside = under_others(&plan, &read, &asked, &args.name);
             }
             plan
         }
@@ -63,7 +64,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         };
     }
     // A service or a topic of that name is what was explained.
-    let is_path = text.starts_with("path ");
+    let is_path = text.starts_with(&format!("path {}:", args.name));
     table::print(&(text + &beside))?;
     let saving = if is_path { giusto_planner::would_save(&plan, &args.name).map_err(Failure::running)? } else { None };
     if let Some(saving) = saving {
@@ -103,36 +104,39 @@ fn told(mut plan: Plan, args: &ExplainArgs) -> Result<Plan, Failure> {
 
 /// What the promise of a service costs under the backends that the plan did not choose, a row each: its reservation, or why there
 /// is none. Empty for what has no reservation, and for large sites.
-fn under_others(plan: &Plan, site: &Path, asked: &Asked, name: &str) -> Result<String, Failure> {
+fn under_others(plan: &Plan, read: &Read, asked: &Asked, name: &str) -> String {
     let own = plan.services.iter().find(|one| one.name == name).map(|one| one.backend);
     let Some(own) = own.filter(|_| plan.services.len() <= SERVICES && asked.backend.is_none()) else {
-        return Ok(String::new());
+        return String::new();
     };
-    let read = read(site)?;
     let others = Backend::ALL.into_iter().filter(|backend| *backend != own);
-    Ok(others.map(|backend| row(backend, &read, &Asked { backend: Some(backend), ..*asked }, name)).collect())
+    others.map(|backend| row(backend, read, &Asked { backend: Some(backend), ..*asked }, name)).collect()
 }
 
 fn row(backend: Backend, read: &Read, asked: &Asked, name: &str) -> String {
     let planned = facts(&read.site, asked)
         .map_err(|why| why.to_string())
-        .and_then(|facts| giusto_answers::plan::of(read, asked, facts, &mut |_| ()).map_err(|why| why.to_string()));
-    let (value, why) = match planned {
-        Ok(plan) => match plan.services.iter().find(|one| one.name == name) {
-            Some(one) => {
-                let (budget, period) = (one.server.budget, one.server.period);
-                (format!("{budget} ({})", share(one.server.bandwidth())), format!("every {period}"))
-            }
-            None => ("-".into(), "it has no reservation under it".into()),
-        },
-        Err(why) => {
-            let first = why.lines().next().unwrap_or_default();
-            let first = first.strip_prefix(&format!("service '{name}': ")).unwrap_or(first);
-            let told = ["; leave --backend out", "; or leave --backend out"]
-                .iter()
-                .fold(first, |text, hint| text.split_once(hint).map_or(text, |(before, _)| before));
-            ("-".into(), told.into())
-        }
+        .and_then(|facts| giusto_answers::plan::of(read, asked, facts, &mut |_| ()).map_err(|why| told_why(why, name)));
+    let found = planned.map(|plan| plan.services.into_iter().find(|one| one.name == name).map(|one| one.server));
+    let (value, why) = match found {
+        Ok(Some(it)) => (format!("{} ({})", it.budget, share(it.bandwidth())), format!("every {}", it.period)),
+        Ok(None) => ("-".into(), "it has no reservation under it".into()),
+        Err(why) => ("-".into(), why),
     };
     format!("  {:<16} {value:<29} {why}\n", format!("under {backend}"))
+}
+
+/// Why a service has no reservation under a backend; not that another one may be taken, which the other rows tell.
+fn told_why(why: giusto_answers::Error, name: &str) -> String {
+    let refusal = match why {
+        giusto_answers::Error::Refused(refusal) => *refusal,
+        other => return other.to_string(),
+    };
+    let text = match refusal {
+        Refusal::Asked { why, .. } => why,
+        Refusal::Machine { lacks, remedy } if remedy == UNNAMED => lacks,
+        other => other.to_string(),
+    };
+    let first = text.lines().next().unwrap_or_default();
+    first.strip_prefix(&format!("service '{name}': ")).unwrap_or(first).to_string()
 }

@@ -63,9 +63,8 @@ pub(crate) fn of_site(site: &Site) -> Vec<String> {
 
 fn of_path(path: &Path) -> String {
     let points = path.points.iter().map(|point| at_most(Some(point.percentile), point.within));
-    let all: Vec<String> = points.chain(path.every.map(|every| at_most(None, every))).collect();
     let despite = path.despite.iter().map(|one| format!("despite {}", one.fails));
-    let all: Vec<String> = all.into_iter().chain(despite).collect();
+    let all: Vec<String> = points.chain(path.every.map(|every| at_most(None, every))).chain(despite).collect();
     format!("path {}: {} through {}; {}", path.name, path.source, words(&path.through), all.join(", "))
 }
 

@@ -85,9 +85,13 @@ pub(crate) fn here(site: &Site, from: &SiteBasis, asked: &Asked) -> Result<Plan,
 /// Plans the site in `path` for this machine, or for the site's own cores where they are not this machine's: planning looks
 /// ahead, `run` is what refuses those. Says so.
 pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
-    let read = read(path)?;
+    of_read(&read(path)?, path, asked)
+}
+
+/// The same of a site that was read from `path`.
+pub(crate) fn of_read(read: &Read, path: &Path, asked: &Asked) -> Result<Plan, Failure> {
     let facts = facts(&read.site, asked)?;
-    giusto_answers::plan::of(&read, asked, facts, &mut note).map_err(|error| match error {
+    giusto_answers::plan::of(read, asked, facts, &mut note).map_err(|error| match error {
         giusto_answers::Error::Refused(refusal) => Failure::of_site(*refusal, path),
         other => other.into(),
     })

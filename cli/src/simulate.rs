@@ -260,7 +260,7 @@ fn print_path(row: &PathRow, path: &PathPlan) -> Result<(), Failure> {
     for FailedRow { fails, failures, messages, touched, late, longest_ns, .. } in &row.despite {
         let late: Vec<String> = late.iter().map(usize::to_string).collect();
         say!(
-            "{failures} times without {fails}: {messages} messages are touched, {touched} by one failure at most; {} are later \
+            "{fails} failed {failures} times: {messages} messages are touched, {touched} by one failure at most; {} are later \
              than promised, the longest took {:.3}",
             late.join(" and "),
             giusto_model::Duration::from_ns(*longest_ns)

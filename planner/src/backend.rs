@@ -58,6 +58,9 @@ pub(crate) struct Deviation {
     pub(crate) why: String,
 }
 
+/// What else to do where a backend that was named is not there.
+pub const UNNAMED: &str = "or leave --backend out";
+
 /// A backend for one server, with the reasons.
 #[derive(Clone)]
 pub(crate) struct Chosen {
@@ -214,9 +217,7 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
             }
         })?;
         return match facts.lacks(backend) {
-            Some(why) => {
-                Err(machine(service, format!("this machine has no backend {backend}: {why}"), "or leave --backend out"))
-            }
+            Some(why) => Err(machine(service, format!("this machine has no backend {backend}: {why}"), UNNAMED)),
             None => Ok(chosen(backend, kind, "; insisted on".into())),
         };
     }

@@ -42,7 +42,7 @@ mod trial;
 mod words;
 
 pub use adapt::adapted;
-pub use backend::capacity;
+pub use backend::{capacity, UNNAMED};
 pub use basis::{basis, differences, site_basis};
 pub use coordination::{slow_to_see, Faster, How, SlowRecovery};
 pub use critical::Discord;

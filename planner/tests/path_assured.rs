@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{path, plan, sites, stage};
+use common::{path, plan, planned, sites, stage};
 use giusto_model::{
     Assurance, Certificate, Duration, Interface, PathPlan, PathSource, Plan, Promise, ServicePlan, ServiceTime, Site,
     Through, Within,

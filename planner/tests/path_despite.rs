@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{path, plan, sites, stage};
+use common::{path, plan, planned, refused_paths, sites, stage};
 use giusto_model::{
     Assurance, BrokerTimes, Coordination, CoordinationPlan, Despite, DespitePlan, Duration, Engine, Fails, Instant,
     JobRecord, Link, Member, Path, PathSource, Places, Plan, RecoveryTimes, Site, Through, Ticks, Topic, TopicLimit,
     Within, ZooKeeper,
 };
-use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
+use giusto_planner::{explain, Facts, PathCause, PathRefusal};
 use giusto_simulator::{play_path, play_path_that_fails, PathStop, Unobserved};
 use giusto_verify::check_plan;
 use rand::rngs::StdRng;

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{path, plan, sites, stage};
-use giusto_model::{Certificate, Duration, Link, Path, PathSource, Plan, Site, Through};
+use common::{linked, path, plan, planned};
+use giusto_model::{Certificate, Duration, Path, PathSource, Plan, Site, Through};
 use giusto_planner::{explain, Facts, PathCause, Refusal};
 use giusto_simulator::{play_path, Unobserved};
 use giusto_verify::check_plan;

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{path, plan, sites, stage};
-use giusto_model::{Duration, Link, Path, PathMeet, PathPoint, PathSource, PathStage, Plan, Site, Through};
+use common::{linked, path, plan, planned, refused_paths, sites};
+use giusto_model::{Duration, Path, PathMeet, PathPoint, PathSource, PathStage, Plan, Site, Through};
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal, Unlike};
 use giusto_simulator::{play_path, Unobserved};
 use giusto_verify::check_plan;

@@ -12,7 +12,7 @@ from ._errors import InputError
 from ._jobs import Jobs, Slices
 from ._plan import Plan, plan
 from ._site import Site
-from ._words import Time
+from ._words import Time, several
 
 
 class Prediction(Answer):
@@ -116,7 +116,7 @@ def simulate(
     """
     planned = what if isinstance(what, Plan) else plan(what)
     execution, transport = _giusto.profile(os.fspath(profile)) if profile is not None else (None, [])
-    beside = [compare] if isinstance(compare, str) else list(compare)
+    beside = several(compare)
     text, recorded = _giusto.simulate_plan(planned._data, horizon, seed, seeds, beside, execution, transport, record, slices)
     rows = [PlayedPath(row) if "path" in row else Played(row) for row in json.loads(text)]
     if not rows:

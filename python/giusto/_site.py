@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Dict, List, Mapping, Union
 
-from ._giusto import SiteData
+from ._giusto import SiteData, time
 from ._words import Task
 
 
@@ -111,5 +111,5 @@ def _flow(value: Any) -> str:
 def _keys(task: Task) -> Dict[str, Any]:
     """The keys of a task in a site."""
     given = {key: value for key, value in task._asdict().items() if value is not None}
-    times = {key: value if isinstance(value, str) else f"{int(value)}ns" for key, value in given.items() if key != "copies"}
+    times = {key: value if isinstance(value, str) else f"{time(value)}ns" for key, value in given.items() if key != "copies"}
     return {**times, "copies": task.copies}

@@ -8,7 +8,7 @@ from . import _giusto
 from ._errors import InputError
 from ._giusto import SystemData
 from ._jobs import Jobs, Slices
-from ._words import TaskLike, Time
+from ._words import TaskLike, Time, several
 
 if TYPE_CHECKING:
     import numpy
@@ -99,7 +99,7 @@ class System:
         times = None if isinstance(execution, int) else execution
         if isinstance(execution, (str, float)):
             raise InputError(f"execution={execution!r}: expected percent of the worst case, such as 50, or a list of times in ns")
-        tasks = tasks if tasks is None or isinstance(tasks, str) else list(tasks)
+        tasks = tasks if tasks is None or isinstance(tasks, str) else several(tasks)
         number = self._data.server(kind, budget, period, priority, vcpus, first, tasks, scheduler, percent, times, releases)
         known = [_giusto.task(task) for task in tasks or ()]
         self._deadlines.append([deadline for _, _, deadline, _, copies in known for _ in range(copies)])
@@ -107,7 +107,7 @@ class System:
 
     def run(self, tasks: Sequence[TaskLike], scheduler: str = "edf", *, vcpus: int = 1, **more: Any) -> int:
         """Tasks that run as they would on cores of their own, ``vcpus`` of them: a server without limits."""
-        listed = tasks if isinstance(tasks, str) else list(tasks)
+        listed = tasks if isinstance(tasks, str) else several(tasks)
         if not listed:
             raise InputError("there is no task; expected at least one, such as '2ms/7ms'")
         return self.server("unlimited", tasks=listed, scheduler=scheduler, vcpus=vcpus, **more)

@@ -40,9 +40,7 @@ def some(given: Any) -> Any:
     """One value or several, as a list; a text and a tuple are one value."""
     if given is None:
         return []
-    # An array of NumPy: its numbers as Python's.
-    listed = given.tolist() if hasattr(given, "tolist") else given
-    return listed if isinstance(listed, list) else [listed]
+    return [given] if isinstance(given, (str, tuple)) or not hasattr(given, "__iter__") else list(given)
 
 
 def several(given: Any) -> Any:

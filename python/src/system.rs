@@ -64,7 +64,7 @@ impl SystemData {
         let execution = match (execution_percent, execution_ns) {
             (None, None) => Execution::Worst,
             (Some(Count(percent)), None) if percent <= 100 => Execution::Uniform { percent },
-            (Some(_), None) => return Err(input("expected jobs that run from 0 to 100 percent of the worst case on")),
+            (Some(_), None) => return Err(input("expected execution from 0 to 100 percent of the worst case")),
             (None, Some(times)) => Execution::Samples(times.known()?.into()),
             (Some(_), Some(_)) => {
                 return Err(input("execution times are drawn from a range or from samples, not both"))

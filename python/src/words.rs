@@ -131,7 +131,7 @@ fn task(given: &Bound<'_, PyAny>) -> PyResult<Task> {
     let parts = parts(given).filter(|parts| (2..=5).contains(&parts.len())).ok_or_else(|| unlike(given, EXPECTED))?;
     let (wcet, period) = (time(&parts[0])?, time(&parts[1])?);
     let offset = optional(parts.get(3))?;
-    let copies = parts.get(4).map(|copies| copies.extract()).transpose()?;
+    let copies = parts.get(4).map(count).transpose()?;
     let task = Task {
         name: String::new(),
         wcet,

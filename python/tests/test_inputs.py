@@ -10,10 +10,15 @@ TASKS = ["2ms/7ms", "1ms/8ms"]
 AT_RANDOM = {"rate": "40/s", "service": "5ms", "budget": "1ms", "period": "2ms"}
 
 
-SITE = giusto.Site(
-    hosts={"edge-1": {"cores": numpy.arange(2)}},
-    services={"control": {"start": "control", "promise": "as-if-alone", "tasks": [giusto.Task("1ms", 10_000_000, offset=0)]}},
-)
+def site(wcet):
+    tasks = [giusto.Task(wcet, 10_000_000, offset=0)]
+    return giusto.Site(
+        hosts={"edge-1": {"cores": numpy.arange(2)}},
+        services={"control": {"start": "control", "promise": "as-if-alone", "tasks": tasks}},
+    )
+
+
+SITE = site("1ms")
 
 
 def system(cores=1, **more):
@@ -67,7 +72,10 @@ REFUSED = {
     "a site for a plan": (lambda: giusto.verify.check(SITE), "giusto.plan"),
     "no scheduler to compare with": (lambda: giusto.simulate(giusto.plan(SITE, machine="typical"), "1s", compare="cfs"), "'cfs'"),
     "a server below 0": (lambda: giusto.policy.Pool().ready(-1), "-1"),
-    "nothing to draw": (lambda: giusto.plot.cdf([]), "no job"),
+    "nothing to draw": (lambda: giusto.plot.cdf([]), "to draw: no job"),
+    "part of a ns": (lambda: giusto.plan(site(1_500_000.9)), "whole number of ns"),
+    "copies below 0": (lambda: analyze.interface([("1ms", "9ms", None, None, -1)], "rm"), "-1"),
+    "no tasks to run": (lambda: giusto.System().run(None), "no task"),
     **{
         f"no file for {reader}": (lambda reader=reader: getattr(giusto.readers, reader)("nope.xml"), "nope.xml")
         for reader in ("carts", "simso", "smff", "caret", "tracetools", "rtapp_log", "rtapp_tasks")
@@ -89,6 +97,7 @@ def test_values_of_numpy_are_as_good_as_pythons():
     assert analyze.interface(rows, "rm") == analyze.interface(TASKS, "rm")
     assert analyze.recovery(numpy.int64(5)) == analyze.recovery(5)
     periods = numpy.array([3_000_000, 4_000_000])
+    assert analyze.interface(iter(TASKS), "rm") == analyze.interface(TASKS, "rm")
     several = analyze.each(analyze.interface, {"period": periods}, tasks=TASKS, scheduler="rm")
     assert several.values("budget_ns") == [analyze.interface(TASKS, "rm", period=int(each)).budget_ns for each in periods]
     times, parts = numpy.array([5_000_000, 10_000_000]), numpy.array([50, 99.9])

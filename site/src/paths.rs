@@ -122,7 +122,7 @@ fn path(key: &Text, value: &Node, known: &Known<'_>) -> Result<Path, Fault> {
             let at = fields.get("assurance").unwrap_or(node);
             Err(at.fault(
                 "messages beyond such a percentile are too rare for simulation to tell",
-                "expected p99.99 at most, or leave it out",
+                "expected p99.99 at most, or no 'assurance: simulated'",
             ))
         }
         _ => Ok(Path { name, source, through, points, every: longest, load, observe, packets, assurance, despite }),

@@ -28,9 +28,14 @@ fn filled(bucket: Bucket) -> Duration {
 
 impl Asked {
     /// By how much messages are later at most, whichever of the failures it is, and which costs most.
-    pub(super) fn later(&self, course: &Course, servers: &[Interface]) -> Option<(Fails, Duration)> {
-        let each = course.despite.iter().map(|gap| (gap.fails.clone(), self.later_by(course, gap, servers)));
+    pub(super) fn later<'a>(&self, course: &'a Course, servers: &[Interface]) -> Option<(&'a Fails, Duration)> {
+        let each = course.despite.iter().map(|gap| (&gap.fails, self.later_by(course, gap, servers)));
         each.max_by_key(|(_, later)| *later)
+    }
+
+    /// By how much they are later at most when what is borne has failed.
+    pub(super) fn more(&self, course: &Course, servers: &[Interface]) -> Duration {
+        self.later(course, servers).map_or(Duration::ZERO, |(_, later)| later)
     }
 
     pub(super) fn later_by(&self, course: &Course, gap: &Gap, servers: &[Interface]) -> Duration {
@@ -38,7 +43,7 @@ impl Asked {
         let more = match &course.route[nth] {
             Spot::Served(stage) => {
                 // What it was at is done once more, from the beginning.
-                let (server, longest) = (servers[*stage], self.asked_of(*stage));
+                let (server, longest) = (servers[*stage], self.stages[*stage].service.longest());
                 let again = longest.ns().div_ceil(server.budget.ns().max(1));
                 return whole(gap.gap, server.period)
                     .checked_add(server.period.checked_mul(again).unwrap_or(FOR_EVER))
@@ -49,10 +54,6 @@ impl Asked {
             Spot::Measured(..) | Spot::Packets(..) => Duration::ZERO,
         };
         gap.gap.checked_add(more).unwrap_or(FOR_EVER)
-    }
-
-    fn asked_of(&self, stage: usize) -> Duration {
-        self.stages[stage].service.longest()
     }
 
     /// All stages may stand still at once, which is no more than one of them does; but where messages of others come in, theirs

@@ -223,8 +223,8 @@ impl Given<'_> {
         let point = |(point, late): (&PathPoint, &u32)| {
             let why = format!(
                 "{} promised: in {runs} independent runs {:.3} % of {messages} messages were later. Simulated, not proven: each \
-                 stage alone on its grid and a period later; the chance of a wrong yes is {risk_ppm} in a million at most \
-                 (decision 0066)",
+                 stage with its budget at the end of each period, and a period later, on hosts other than the first from the \
+                 worst place of the grid; the chance of a wrong yes is {risk_ppm} in a million at most (decision 0066)",
                 time(point.within),
                 f64::from(*late) / 1e7,
             );

@@ -76,10 +76,9 @@ impl<'a> Proofs<'a> {
 
     fn is_kept(&self, nth: usize, servers: &[Interface]) -> Result<bool, Error> {
         let course = &self.asked.courses[nth];
-        let net = self.asked.net(servers)?;
+        let (net, more) = (self.asked.net(servers)?, self.asked.more(course, servers));
+        let taken = self.apart(course).checked_add(more).unwrap_or(Duration::from_ns(u64::MAX));
         for &Within { percentile, within } in &course.points {
-            let taken =
-                self.apart(course).checked_add(self.later(course, servers)).unwrap_or(Duration::from_ns(u64::MAX));
             let Some(left) = within.checked_sub(taken) else { return Ok(false) };
             let laws = &mut self.laws.borrow_mut()[nth];
             let kept = match is_within(&net, nth, beyond(percentile), left, laws) {
@@ -92,7 +91,7 @@ impl<'a> Proofs<'a> {
         }
         match (course.every, self.every(nth, servers)?) {
             (Some(promised), found) => {
-                let left = promised.checked_sub(self.later(course, servers));
+                let left = promised.checked_sub(more);
                 Ok(found.is_some_and(|found| left.is_some_and(|left| found.at <= left)))
             }
             (None, _) => Ok(true),
@@ -119,11 +118,6 @@ impl<'a> Proofs<'a> {
         } else {
             Duration::ZERO
         }
-    }
-
-    /// By how much more it takes, at most, when what it bears has failed.
-    fn later(&self, course: &Course, servers: &[Interface]) -> Duration {
-        self.asked.later(course, servers).map_or(Duration::ZERO, |(_, later)| later)
     }
 
     /// What all but as many as may be late take; `None` where a queue would grow without end.
@@ -197,13 +191,13 @@ impl<'a> Proofs<'a> {
         let mut all: Vec<(Slow, Vec<Duration>)> = Vec::new();
         for (nth, course) in self.asked.courses.iter().enumerate() {
             let later = self.asked.later(course, servers);
-            let more = self.later(course, servers);
+            let more = later.map_or(Duration::ZERO, |(_, more)| more);
             let slow = |percentile: Option<Percentile>, within: Duration, at: Duration| Slow {
                 course: nth,
                 percentile,
                 within,
                 least: at.checked_add(more).unwrap_or(at),
-                later: later.clone(),
+                later: later.map(|(fails, more)| (fails.clone(), more)),
                 dear: 0,
                 part: Duration::ZERO,
             };

@@ -218,9 +218,9 @@ impl fmt::Display for PathCause {
                         return write!(
                             f,
                             "it shares services with path '{other}', and of one of them, or of others that share some with them, \
-                             messages come in periods, of the other at random: no law is known of messages behind such that \
-                             come in periods, and no longest time behind such at random; expected services of its own, or \
-                             sources alike"
+                             messages come in periods, of the other at random: no law is known for messages that queue \
+                             behind periodic ones, and no longest time for messages that queue behind random ones; expected \
+                             services of its own, or the same kind of source"
                         )
                     }
                     Unlike::Simulated => "'assurance: simulated'",
@@ -321,7 +321,7 @@ impl fmt::Display for PathCause {
                 write!(f, "its stage '{service}' needs {} of a core, and has no place: {why}", share(*needs))
             }
             PathCause::Fails { fails, why } => {
-                write!(f, "what it is promised cannot be kept despite the loss of {fails}: {why}")
+                write!(f, "its promise cannot be kept despite the loss of {fails}: {why}")
             }
             PathCause::Analysis(why) => write!(f, "{why}"),
         }

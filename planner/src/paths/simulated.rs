@@ -112,7 +112,7 @@ impl<'a> Model<'a> {
 
     /// What is promised, less what a failure that is borne may cost.
     fn points(&self, servers: &[Interface]) -> Vec<Within> {
-        let later = self.asked.later(self.course, servers).map_or(Duration::ZERO, |(_, later)| later);
+        let later = self.asked.more(self.course, servers);
         let left = |point: &Within| Within { within: point.within.checked_sub(later).unwrap_or_default(), ..*point };
         self.course.points.iter().map(left).collect()
     }

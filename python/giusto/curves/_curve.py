@@ -142,8 +142,8 @@ class Curve:
         )
 
     def __matmul__(self, other: Curve) -> Curve:
-        """Min-plus convolution: inf over s in [0, t] of self(s) + other(t - s). Two servers one after the other. O(n² m²) for n
-        and m pieces. Where a curve jumps, the value before the jump counts, too."""
+        """Min-plus convolution: inf over s in [0, t] of self(s) + other(t - s). Two servers one after the other. O(n m log(n m))
+        for n and m pieces where the least is of few. Where a curve jumps, the value before the jump counts, too."""
         pieces = [piece for a in self.pieces for b in other_curve(other).pieces for piece in convolved(a, b)]
         return Curve._of(lowest(pieces))
 

@@ -41,9 +41,9 @@ def cdf(
         else:
             times = numpy.sort(numpy.asarray(each.response_ns if isinstance(each, Jobs) else each, dtype=float))
             lines[name] = numpy.column_stack([times, numpy.arange(1, len(times) + 1) / max(len(times), 1)]), len(times)
-    empty = [name or "of" for name, (points, _) in lines.items() if not len(points)]
+    empty = [f" of {name}" if name else "" for name, (points, _) in lines.items() if not len(points)]
     if empty:
-        raise InputError(f"there is nothing to draw of {', '.join(empty)}: no job has ended, or no time was asked for with at=")
+        raise InputError(f"there is nothing to draw{','.join(empty)}: no job has ended, or no time was asked for with at=")
     size, word = unit(max((points[:, 0].max() for points, _ in lines.values()), default=1.0))
     for nth, (name, (points, count)) in enumerate(lines.items()):
         at, share = points[:, 0] / size, points[:, 1]
