@@ -30,7 +30,7 @@ mod values;
 
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
-pub(crate) use coordination::{EnsembleArgs, Export, NsqArgs, RecoveryArgs};
+pub(crate) use coordination::{EnsembleArgs, Export, NsqArgs, RecoveryArgs, XenArgs};
 pub(crate) use criticality::CriticalityArgs;
 pub(crate) use first::{DemoArgs, DoctorArgs, InitArgs};
 pub(crate) use measure::{

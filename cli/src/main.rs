@@ -62,6 +62,7 @@ mod under_manager;
 mod vcpus;
 mod verify;
 mod watch;
+mod xen;
 
 use args::{Cli, Export, Verb};
 use clap::Parser;
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
         Verb::Export(Export::Zookeeper(args)) => coordination::zookeeper(&args),
         Verb::Export(Export::Etcd(args)) => coordination::etcd(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
+        Verb::Export(Export::Xen(args)) => xen::xen(&args),
         Verb::Analyze(args) => in_time::in_time(args),
     };
     match done {

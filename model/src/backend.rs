@@ -22,6 +22,8 @@ pub enum Backend {
     Quota,
     /// The policy core as a scheduler in the kernel (sched_ext): any kind, budgets kept to microseconds.
     Kernel,
+    /// RTDS, the scheduler of Xen: deferrable servers, one a virtual CPU, under EDF.
+    Rtds,
 }
 
 /// What a backend can do.
@@ -62,6 +64,8 @@ pub struct Abilities {
     pub order: [Option<u8>; 2],
     /// Which periods it keeps.
     pub periods: Periods,
+    /// Budgets and periods are whole multiples of this.
+    pub grain: Duration,
     /// The least budget, and where that comes from.
     pub least: (Duration, &'static str),
     /// Why it is chosen for the response times of a whole core, and for other promises; `{tick}` is the kernel's, `{among}` who
@@ -89,8 +93,8 @@ pub enum Periods {
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 5] =
-        [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota, Backend::Kernel];
+    pub const ALL: [Backend; 6] =
+        [Backend::Deadline, Backend::Manager, Backend::RtGroup, Backend::Quota, Backend::Kernel, Backend::Rtds];
     /// Servers that [`Backend::Manager`] keeps on one core at most.
     pub const MANAGED: usize = 64;
     /// What caps services that get leftovers.
@@ -104,6 +108,7 @@ impl Backend {
             Backend::RtGroup => &RT_GROUP,
             Backend::Quota => &QUOTA,
             Backend::Kernel => &KERNEL,
+            Backend::Rtds => &RTDS,
         }
     }
 }
@@ -125,6 +130,7 @@ const DEADLINE: Abilities = Abilities {
     beyond_stock: None,
     order: [Some(0), Some(1)],
     periods: Periods::OfTheKernel,
+    grain: Duration::from_ns(1),
     least: (Duration::from_ns(1024), "the least runtime that the kernel accepts"), // DL_SCALE
     why: [
         "SCHED_DEADLINE, hard constant bandwidth, pinned: the highest priority on its core, as Theorem 1 asks",
@@ -154,6 +160,7 @@ const MANAGER: Abilities = Abilities {
         chosen: Duration::from_ms(10),
         why: "where the manager takes less than 2 % of a core",
     },
+    grain: Duration::from_ns(1),
     least: (Duration::from_us(100), "the least budget that the manager keeps"),
     why: [
         "Giusto's manager, budgets kept to about 0.1 ms; alone on its core, hence the highest priority, as Theorem 1 asks",
@@ -178,6 +185,7 @@ const RT_GROUP: Abilities = Abilities {
     beyond_stock: Some("cpu.rt_runtime_us is missing: use a kernel with RT_GROUP_SCHED and cgroup v1"),
     order: [Some(2), Some(2)],
     periods: Periods::OfTheTick,
+    grain: Duration::from_ns(1),
     least: (Duration::from_us(1), "the least runtime that the kernel accepts"),
     why: [
         "a real-time group, alone on its core: the highest priority, as Theorem 1 asks",
@@ -202,6 +210,7 @@ const QUOTA: Abilities = Abilities {
     beyond_stock: None,
     order: [None, None],
     periods: Periods::OfTheTick,
+    grain: Duration::from_ns(1),
     least: (Duration::from_us(1), "the least runtime that the kernel accepts"),
     why: ["a cap, never a guarantee", "a cap, never a guarantee"],
 };
@@ -227,10 +236,36 @@ const KERNEL: Abilities = Abilities {
         chosen: Duration::from_ms(10),
         why: "where it was measured, in a guest",
     },
+    grain: Duration::from_ns(1),
     least: (Duration::from_us(100), "several times what a switch costs"),
     why: [
         "the policy core in the kernel; alone on its core, hence the highest priority, as Theorem 1 asks",
         "the policy core in the kernel; EDF among the servers of its core",
+    ],
+};
+
+const RTDS: Abilities = Abilities {
+    name: "rtds",
+    purpose: "domains of Xen, on hosts with hypervisor: xen",
+    kinds: &[ServerKind::Deferrable],
+    soft_caps: true, // "extra time"
+    criticality: false,
+    boosts: false,
+    at_the_tick: false,
+    alone: false,
+    at_wake_up: false,
+    single_threads: true,
+    own_thread: false,
+    isolates: false,
+    servers: usize::MAX,
+    beyond_stock: Some("it is a scheduler of Xen: needs a host with hypervisor: xen (docs/xen.md)"),
+    order: [None, None],
+    periods: Periods::From { shortest: Duration::from_ms(1), chosen: Duration::from_ms(10), why: "Xen's own default" },
+    grain: Duration::from_us(1),
+    least: (Duration::from_us(10), "the least budget that RTDS accepts"),
+    why: [
+        "RTDS, Xen's deferrable servers; alone on its core, hence the highest priority, as Theorem 1 asks",
+        "RTDS, Xen's deferrable servers; EDF among the virtual CPUs that are pinned to its core",
     ],
 };
 
@@ -259,7 +294,7 @@ mod tests {
         for backend in Backend::ALL {
             assert_eq!(backend.to_string().parse(), Ok(backend));
         }
-        assert!("cfs".parse::<Backend>().unwrap_err().contains("deadline, manager, rt-group, quota, kernel"));
+        assert!("cfs".parse::<Backend>().unwrap_err().contains("deadline, manager, rt-group, quota, kernel, rtds"));
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod time;
 mod together;
 mod tokens;
 mod topic;
+mod xen;
 
 pub use agent::{AgentKey, Listen};
 pub use assurance::{Assurance, SimulatedPath};
@@ -93,3 +94,4 @@ pub use time::{Duration, Instant, TimeError};
 pub use together::together;
 pub use tokens::Tokens;
 pub use topic::{BrokerTimes, Bucket, Topic, TopicLimit, TopicPlan};
+pub use xen::Xen;

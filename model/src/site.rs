@@ -2,7 +2,7 @@
 
 use crate::{
     AgentKey, Arrivals, Bandwidth, Cap, Coordination, Copies, HostNetwork, Observe, Paths, Process, Promise, Rate,
-    ServerKind, ServiceMode, SiteCriticality, SiteModes, Task, Topic, Vif,
+    ServerKind, ServiceMode, SiteCriticality, SiteModes, Task, Topic, Vif, Xen,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,6 +39,8 @@ pub struct Host {
     pub network: Option<HostNetwork>,
     /// What becomes of those of its cores on which the plan puts nothing. `unused: leave` when not written.
     pub unused: Unused,
+    /// `hypervisor: xen`; `None`: it runs Linux, and services are processes and virtual machines on it.
+    pub xen: Option<Xen>,
 }
 
 /// What becomes of cores on which nothing is planned.
@@ -155,7 +157,7 @@ impl Origin {
     pub fn has_vcpus(&self) -> bool {
         match self {
             Origin::Start(_) | Origin::Adopt(Adopt::Pid(_) | Adopt::Cgroup(_) | Adopt::Systemd(_)) => false,
-            Origin::Adopt(Adopt::Qmp(_) | Adopt::Libvirt(_)) => true,
+            Origin::Adopt(Adopt::Qmp(_) | Adopt::Libvirt(_) | Adopt::Xen(_)) => true,
         }
     }
 }
@@ -174,6 +176,8 @@ pub enum Adopt {
     Qmp(PathBuf),
     /// The virtual machine that libvirt runs under this name: its process, and a thread for each vCPU.
     Libvirt(String),
+    /// The domain of this name on a host that runs Xen.
+    Xen(String),
 }
 
 impl fmt::Display for Adopt {
@@ -184,6 +188,7 @@ impl fmt::Display for Adopt {
             Adopt::Systemd(unit) => write!(f, "systemd unit {unit}"),
             Adopt::Qmp(path) => write!(f, "virtual machine with QMP at {}", path.display()),
             Adopt::Libvirt(name) => write!(f, "libvirt's virtual machine {name}"),
+            Adopt::Xen(name) => write!(f, "Xen's domain {name}"),
         }
     }
 }

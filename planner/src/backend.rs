@@ -213,11 +213,13 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
             let why = format!("backend {backend} cannot serve it: {}", unable.why);
             match unable.remedy {
                 Some(remedy) => machine(service, why, remedy),
+                None if backend == Backend::Rtds => asked(service, why, "ask for less, or place it on a host that runs Linux"),
                 None => asked(service, why, "leave --backend out to let Giusto choose"),
             }
         })?;
         return match facts.lacks(backend) {
             Some(why) => Err(machine(service, format!("this machine has no backend {backend}: {why}"), UNNAMED)),
+            None if backend == Backend::Rtds => Ok(chosen(backend, kind, String::new())),
             None => Ok(chosen(backend, kind, "; insisted on".into())),
         };
     }
@@ -260,7 +262,7 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
             return no("it is a constant_bandwidth server, and percentiles are known for deferrable ones".into());
         }
         Some(kind) if !can.kinds.contains(&kind) => {
-            return no(format!("it is a constant_bandwidth server and cannot be {kind}"));
+            return no(format!("it is a {} server and cannot be {kind}", can.kinds[0]));
         }
         _ if service.cap == Cap::Soft && !can.soft_caps => {
             return no("its cap is hard, and a soft one was asked for".into());
@@ -271,7 +273,8 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
         {
             ServerKind::Deferrable
         }
-        None => ServerKind::ConstantBandwidth,
+        None if can.kinds.contains(&ServerKind::ConstantBandwidth) => ServerKind::ConstantBandwidth,
+        None => can.kinds[0],
     };
     let limits = limits(backend, facts);
     if limits.shortest > limits.longest {
@@ -282,6 +285,9 @@ fn able(backend: Backend, service: &Service, wanted: Wanted, facts: &Facts) -> R
         return Err(BackendRefusal { why, remedy: Some("raise /proc/sys/kernel/sched_deadline_period_max_us") });
     }
     let Wanted::Supply(Interface { budget, period }) = wanted else { return Ok(kind) };
+    if let Some(odd) = [budget, period].into_iter().find(|time| !time.ns().is_multiple_of(can.grain.ns())) {
+        return no(format!("it keeps whole multiples of {}, and {} was promised", can.grain, time(odd)));
+    }
     if period < limits.shortest || period > limits.longest {
         let what = if can.at_the_tick { "is enforced at the kernel's tick and keeps" } else { "keeps" };
         let (shortest, longest) = (time(limits.shortest), time(limits.longest));

@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::words::{cores, share, time};
-use giusto_model::{Basis, HostPlan, MachineBasis, Plan, SiteBasis};
+use giusto_model::{Backend, Basis, HostPlan, MachineBasis, Plan, SiteBasis};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -14,6 +14,7 @@ const RELEASE: &str = env!("CARGO_PKG_VERSION");
 pub fn basis(plan: &Plan, site: SiteBasis, facts: &Facts) -> Basis {
     let machine = |host: &HostPlan| match host.assumed {
         None => machine(&host.name, facts),
+        Some(_) if is_xen(host, plan) => machine(&host.name, &Facts::xen(host.cores.clone())),
         Some(_) => machine(&host.name, &Facts::typical(host.cores.clone())),
     };
     let machines = plan.hosts.iter().map(machine).collect();
@@ -24,6 +25,11 @@ pub fn basis(plan: &Plan, site: SiteBasis, facts: &Facts) -> Basis {
 pub fn site_basis(file: &Path, bytes: &[u8]) -> SiteBasis {
     let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     SiteBasis { file: file.display().to_string(), sha256 }
+}
+
+/// Its control domain has a reservation in any case.
+fn is_xen(host: &HostPlan, plan: &Plan) -> bool {
+    plan.services.iter().any(|service| service.on == host.name && service.backend == Backend::Rtds)
 }
 
 fn machine(host: &str, facts: &Facts) -> MachineBasis {

@@ -3,7 +3,7 @@
 use crate::placements::Placements;
 use crate::refusal::Refusal;
 use crate::words::{share, time};
-use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, ManagerLatency, Site};
+use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, ManagerLatency, Site, Xen};
 
 /// What a plan has to know about the machine; `compute` probes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +108,22 @@ impl Facts {
         }
     }
 
+    /// A host that runs Xen: RTDS, and nothing that Linux has. The hypervisor admits whatever it is told.
+    pub(crate) fn xen(cores: Vec<u32>) -> Self {
+        let there = |backend: Backend| BackendFact {
+            backend,
+            available: backend == Backend::Rtds,
+            why_not: "the host runs Xen, whose domains RTDS serves".into(),
+        };
+        Facts {
+            tick: Duration::ZERO,
+            deadline_bandwidth_cap: Bandwidth::ONE,
+            backends: Backend::ALL.map(there).to_vec(),
+            insist: Some(Backend::Rtds),
+            ..Facts::typical(cores)
+        }
+    }
+
     /// 2 % of a core: 1.1 to 1.3 % were measured for three servers at a period of 10 ms, 2.5 % at 5 ms (docs/decisions/0005).
     pub fn manager_cost() -> Bandwidth {
         Bandwidth::new(1, 50).unwrap_or(Bandwidth::ZERO)
@@ -123,6 +139,11 @@ impl Facts {
 
     /// What is assumed of `host`, about which no facts were given: a stock machine; and that in words.
     pub(crate) fn assumed(&self, host: &Host) -> (Facts, String) {
+        if let Some(xen) = &host.xen {
+            let placed = self.placed.with(&host.name, &Xen::service(&host.name), &xen.dom0, xen.reserve.bandwidth());
+            let words = "a hypervisor with RTDS, which admits any budget of whole microseconds from 10us on".into();
+            return (Facts { insist: self.insist.or(Some(Backend::Rtds)), placed, ..Facts::xen(host.cores.clone()) }, words);
+        }
         let stock = Facts { insist: self.insist, placed: self.placed.clone(), ..Facts::typical(host.cores.clone()) };
         let there: Vec<String> =
             stock.backends.iter().filter(|fact| fact.available).map(|fact| fact.backend.to_string()).collect();
@@ -167,7 +188,7 @@ pub(crate) fn index(site: &Site, name: &str) -> Result<usize, Refusal> {
 
 /// What is known of a host, and what was assumed if it is not this machine.
 pub(crate) fn known(site: &Site, facts: &Facts, here: Option<usize>, index: usize) -> (Facts, Option<String>) {
-    if here == Some(index) {
+    if here == Some(index) && site.hosts[index].xen.is_none() {
         return (facts.clone(), None);
     }
     let (assumed, words) = facts.assumed(&site.hosts[index]);
@@ -211,6 +232,7 @@ mod tests {
             keep_free: Bandwidth::ZERO,
             network: None,
             unused: Unused::Leave,
+            xen: None,
         };
         let hosts = vec![host("a"), host("b")];
         let two = Site {

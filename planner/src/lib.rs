@@ -40,6 +40,7 @@ mod together;
 mod topics;
 mod trial;
 mod words;
+mod xen;
 
 pub use adapt::adapted;
 pub use backend::{capacity, UNNAMED};
@@ -49,6 +50,7 @@ pub use critical::Discord;
 pub use error::Error;
 pub use explain::{asked, explain};
 pub use export::{etcd, nsq, zookeeper, BrokerFile, EtcdFile, ServerFiles};
+pub use xen::{xen, XenFiles};
 pub use facts::{which_host, BackendFact, Facts, Held};
 pub use file::{read, text, with_reasons, write};
 pub use latency::read_latency;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placements(Arc<HashMap<String, Placement>>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Placement {
     on: String,
     /// The largest first.
@@ -18,7 +18,7 @@ struct Placement {
     floor: Bandwidth,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Placed {
     vcpu: Option<u32>,
     core: u32,
@@ -40,6 +40,16 @@ impl Placements {
             all.insert(leftover.name.clone(), new);
         }
         all.values_mut().for_each(|placement| placement.servers.sort_by_key(|server| Reverse(server.reserved)));
+        Placements(Arc::new(all))
+    }
+
+    /// The same where each server of a service has one of `cores` of a host, and `each` reserved there.
+    pub(crate) fn with(&self, host: &str, service: &str, cores: &[u32], each: Bandwidth) -> Self {
+        let server = |(at, &core): (u32, &u32)| Placed { vcpu: Some(at), core, reserved: each };
+        let servers = (0..).zip(cores).map(server).collect();
+        let placement = Placement { on: host.into(), servers, floor: Bandwidth::ZERO };
+        let mut all: HashMap<String, Placement> = (*self.0).clone();
+        all.insert(service.into(), placement);
         Placements(Arc::new(all))
     }
 

@@ -5,6 +5,7 @@ use crate::fields::Grammar;
 use crate::suggest::shown;
 use crate::tree::Node;
 use crate::value::{count, text};
+use crate::xen;
 use giusto_model::Adopt;
 
 /// Linux never gives a larger process id (PID_MAX_LIMIT).
@@ -17,19 +18,20 @@ const LONGEST_FILE: usize = 255;
 const UNITS: [&str; 6] = ["service", "scope", "slice", "socket", "mount", "swap"];
 
 pub(crate) const ADOPT: Grammar =
-    Grammar { what: "an adoption", keys: &["pid", "cgroup", "systemd", "qmp", "libvirt"], later: &[] };
+    Grammar { what: "an adoption", keys: &["pid", "cgroup", "systemd", "qmp", "libvirt", "xen"], later: &[] };
 
 /// Reads how to find a running service.
 pub(crate) fn read(node: &Node) -> Result<Adopt, Fault> {
     let fields = ADOPT.read(node, node.span)?;
     let none = "expected {pid: 1234}, {cgroup: batch.slice} or {systemd: search.service}; for a virtual machine {qmp: \
-                /run/vm.sock} or {libvirt: NAME}";
+                /run/vm.sock}, {libvirt: NAME} or {xen: DOMAIN}";
     match fields.one_of(ADOPT.keys, none)? {
         ("pid", pid) => count(pid, "a process id", 2..=LARGEST_PID).map(Adopt::Pid),
         ("cgroup", path) => cgroup(path).map(Adopt::Cgroup),
         ("systemd", unit) => systemd(unit).map(Adopt::Systemd),
         ("qmp", path) => qmp(path).map(|path| Adopt::Qmp(path.into())),
-        (_, name) => libvirt(name).map(Adopt::Libvirt),
+        ("libvirt", name) => libvirt(name).map(Adopt::Libvirt),
+        (_, name) => xen::domain(name).map(Adopt::Xen),
     }
 }
 

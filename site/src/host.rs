@@ -7,10 +7,11 @@ use crate::network;
 use crate::suggest::shown;
 use crate::tree::{Node, Text};
 use crate::value::{choice, name, share};
+use crate::xen;
 use giusto_model::{Bandwidth, Host, Unused};
 
 pub(crate) const HOST: Grammar =
-    Grammar { what: "a host", keys: &["cores", "keep-free", "network", "unused"], later: &[] };
+    Grammar { what: "a host", keys: &["cores", "keep-free", "network", "unused", "hypervisor", "dom0"], later: &[] };
 const HOSTS: &str = "expected hosts by their names, such as hosts: {edge-1: {cores: 0-3}}";
 
 /// Reads all hosts, in the order of the file.
@@ -29,6 +30,7 @@ fn host(key: &Text, value: &Node) -> Result<Host, Fault> {
     let cores = cores(fields.need("cores", "cores: 0-3")?)?;
     Ok(Host {
         name,
+        xen: xen::of_host(&fields, &cores)?,
         network: fields.get("network").map(|node| network::host(node, &cores)).transpose()?,
         cores,
         // 5 %: what `formats/site.md` promises.

@@ -41,6 +41,7 @@ mod topic;
 mod tree;
 mod value;
 mod vcpus;
+mod xen;
 
 pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
@@ -105,6 +106,7 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     let services = fields.need("services", "services: {batch: {start: make, promise: leftovers}}")?;
     let base = Path::new(source.name()).parent().unwrap_or(Path::new(""));
     let mut services = service::read_all(services, &hosts, base)?;
+    xen::add_dom0(&mut services, &hosts, &fields)?;
     let modes = modes::read(&fields, &mut services)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
     let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
@@ -136,6 +138,7 @@ mod tests {
         for grammar in [
             &SITE,
             &host::HOST,
+            &xen::DOM0,
             &service::SERVICE,
             &promises::supply::PROMISE,
             &promises::percentiles::ARRIVALS,

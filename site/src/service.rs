@@ -17,6 +17,7 @@ use crate::start;
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share};
+use crate::xen;
 use giusto_model::{Bandwidth, Cap, Host, LocalNeed, Measured, Origin, Promise, ServerKind, Service};
 use std::path::Path;
 
@@ -81,6 +82,7 @@ fn service(
     let fields = SERVICE.read(value, key.span)?;
     let on = fields.get("on").map(|node| on(node, hosts)).transpose()?;
     let origin = origin(&fields)?;
+    xen::check(&fields, &origin, on.as_deref(), hosts)?;
     let process = process::read(&fields, &origin, base)?;
     let Promised { promise, tasks, mut modes, measured } = promises::read(&fields, &origin, base)?;
     let agent = locals::agent(&fields, &promise, base)?;

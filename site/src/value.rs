@@ -94,6 +94,7 @@ pub(crate) fn parsed<T: FromStr<Err: Display>>(node: &Node, expected: &str) -> R
 pub(crate) fn choice<T: ToString + Copy>(node: &Node, what: &str, all: &[T]) -> Result<T, Fault> {
     let names: Vec<String> = all.iter().map(T::to_string).collect();
     let expected = match &names[..] {
+        [only] => format!("expected {only}"),
         [one, other] => format!("expected {one} or {other}"),
         _ => format!("expected one of {}", names.join(", ")),
     };

@@ -54,6 +54,22 @@ pub(crate) enum Export {
     /// broker.yaml of every broker that carries a topic of the site, each in a folder of its host's name
     #[command(after_help = "Example:\n  giusto export nsq sites/messages.yaml --out out/nsq")]
     Nsq(NsqArgs),
+    /// What has Xen's RTDS serve the domains of each host that runs Xen: apply.sh, servers.txt and lines for NAME.cfg
+    #[command(after_help = "Example:\n  giusto export xen sites/xen.yaml --out out/xen\n\nOn the control domain, as root:\n  \
+                            sh out/xen/x1/apply.sh")]
+    Xen(XenArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct XenArgs {
+    /// The site file
+    pub(crate) site: PathBuf,
+    /// Where the folders go
+    #[arg(long, value_name = "DIR", default_value = "out/xen")]
+    pub(crate) out: PathBuf,
+    /// Print JSON: the same texts; writes nothing
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod lacks;
 mod manager;
 mod quota;
 mod rt_group;
+mod rtds;
 mod server;
 
 use crate::backend::Backend;
@@ -19,6 +20,7 @@ pub fn backend(name: Name) -> Box<dyn Backend> {
         Name::Manager => Box::<manager::Managers>::default(),
         Name::RtGroup => Box::<rt_group::RtGroups>::default(),
         Name::Quota => Box::new(quota::Quotas),
+        Name::Rtds => Box::new(rtds::Rtds),
     }
 }
 

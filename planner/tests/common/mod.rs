@@ -140,6 +140,7 @@ pub(crate) fn sites(cores: &[&[u32]], services: Vec<Service>) -> Site {
         keep_free: of("5%"),
         network: None,
         unused: Unused::Leave,
+        xen: None,
     };
     Site {
         hosts: cores.iter().zip(1..).map(host).collect(),

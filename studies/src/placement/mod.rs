@@ -153,6 +153,7 @@ fn site(hosts: usize, services: Vec<Service>) -> Site {
         keep_free: Bandwidth::new(1, 20).unwrap_or(Bandwidth::ZERO),
         network: None,
         unused: Unused::Leave,
+        xen: None,
     };
     Site {
         hosts: (0..hosts).map(host).collect(),

@@ -49,12 +49,20 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     }
     let (period, period_reason) =
         period(&service.tasks, &longer(&service.tasks, limits.clone(), backend)).map_err(tasks)?;
+    if !period.ns().is_multiple_of(backend.abilities().grain.ns()) {
+        return Err(Refusal::Asked {
+            service: service.name.clone(),
+            why: format!("its server would have a period of {}, and {backend} keeps whole microseconds", time(period)),
+            instead: "expected periods of its tasks in whole microseconds".into(),
+        });
+    }
     let least = share::budget(&service.tasks, period).map_err(tasks)?;
     let range = || tasks(Error::Range);
     let required = Bandwidth::of(least, period).ok_or_else(range)?;
     let misfit = || misfit(Some((required, period)));
     let wanted = share::with_margin(least, period, margin).ok_or_else(misfit)?;
-    let budget = wanted.max(limits.budget);
+    let grain = backend.abilities().grain;
+    let budget = multiple(wanted.max(limits.budget), grain).ok_or_else(misfit)?;
     let server = Server { kind, budget, period };
     if server.bandwidth() > supply {
         return Err(misfit());
@@ -66,7 +74,7 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
         .checked_sub(server.bandwidth())
         .and_then(|left| left.checked_sub(host.keep_free)?.checked_sub(cost(backend, facts)))
         .ok_or_else(misfit)?;
-    let budget_why = if budget == wanted {
+    let budget_why = if wanted >= limits.budget {
         "required + margin · period, rounded up".to_string()
     } else {
         format!("{}; required + margin · period is {}", limits.least, time(wanted))
@@ -112,6 +120,11 @@ pub(crate) fn size(service: &Service, host: &Host, facts: &Facts) -> Result<Size
     let from = share::deciding_window(&service.tasks, period).map_err(tasks)?;
     let certificate = Certificate::AsIfAlone { from, demand: least };
     Ok(Sized { backend, server, utilization, required, hold, left_for_others, certificate, reasons })
+}
+
+/// The least multiple of `grain` that is no shorter.
+fn multiple(time: Duration, grain: Duration) -> Option<Duration> {
+    time.ns().checked_next_multiple_of(grain.ns()).map(Duration::from_ns)
 }
 
 /// How many servers it has, each on a core of its own.

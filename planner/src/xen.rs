@@ -1,0 +1,89 @@
+//! The plan in Xen's words: what its control domain does for the domains of a host.
+
+use giusto_model::{Adopt, Backend, Cap, Duration, LeftoverPlan, Origin, Plan, ServicePlan};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Makes what `servers.txt` says so, whatever the plan is.
+const APPLY: &str = include_str!("xen/apply.sh");
+/// What a virtual CPU of leftovers is given in every 10 ms: the least that RTDS accepts. All else is extra time.
+const LEAST: (u64, u64) = (10, 10_000);
+
+/// What the control domain of one host reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct XenFiles {
+    /// The host.
+    pub host: String,
+    /// `apply.sh`, a program for any shell: has RTDS serve the domains, or takes it back.
+    pub apply: String,
+    /// `servers.txt`: a line for each virtual CPU with its core, period and budget in us, and whether it has extra time.
+    pub servers: String,
+    /// Lines for `NAME.cfg` of each domain but the control domain, by its name.
+    pub domains: Vec<(String, String)>,
+}
+
+/// The files of all hosts that run Xen, in the order of the site. O(services · hosts).
+///
+/// Cores and budgets are as the plan has them: budgets and periods of the backend `rtds` are whole microseconds.
+pub fn xen(plan: &Plan) -> Vec<XenFiles> {
+    plan.hosts.iter().filter_map(|host| files(plan, &host.name)).collect()
+}
+
+/// `None`: the host runs no Xen.
+fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
+    let own: Vec<&ServicePlan> = plan.services.iter().filter(|one| one.on == host && one.backend == Backend::Rtds).collect();
+    if own.is_empty() {
+        return None;
+    }
+    let mut servers = format!(
+        "# The domains of {host}, by 'giusto export xen'; 'giusto explain NAME' says why. Read by apply.sh.\n\
+         # DOMAIN VCPU CORE PERIOD BUDGET EXTRA; us; EXTRA 1: it goes on in time that is left over.\n"
+    );
+    let mut domains: Vec<(String, String)> = Vec::new();
+    for one in &own {
+        let (Some(domain), vcpu) = (domain(&one.origin), one.vcpu.unwrap_or(0)) else { continue };
+        let (period, budget) = (us(one.server.period), us(one.server.budget));
+        let _ = writeln!(servers, "{domain} {vcpu} {} {period} {budget} {}", one.core, u8::from(one.cap == Cap::Soft));
+        if vcpu == 0 && domain != giusto_model::Xen::DOM0 {
+            let cores: Vec<String> =
+                own.iter().filter(|other| other.name == one.name).map(|other| format!("\"{}\"", other.core)).collect();
+            domains.push((domain.into(), config(&one.name, Some(cores.len()), &cores)));
+        }
+    }
+    for one in plan.leftovers.iter().filter(|one| one.on == host) {
+        let Some(domain) = domain(&one.origin) else { continue };
+        let (budget, period) = LEAST;
+        let _ = writeln!(servers, "{domain} all {} {period} {budget} 1", list(one));
+        domains.push((domain.into(), config(&one.name, None, &[format!("\"{}\"", list(one))])));
+    }
+    Some(XenFiles { host: host.into(), apply: APPLY.into(), servers, domains })
+}
+
+fn domain(origin: &Origin) -> Option<&str> {
+    match origin {
+        Origin::Adopt(Adopt::Xen(name)) => Some(name),
+        Origin::Start(_) | Origin::Adopt(_) => None,
+    }
+}
+
+fn us(time: Duration) -> u64 {
+    time.ns() / Duration::from_us(1).ns()
+}
+
+fn list(one: &LeftoverPlan) -> String {
+    one.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// xl.cfg(5) has no words for budgets and for extra time of virtual CPUs.
+fn config(service: &str, vcpus: Option<usize>, cores: &[String]) -> String {
+    let vcpus = vcpus.map_or(String::new(), |vcpus| format!("vcpus = {vcpus}\n"));
+    let cores = match (cores, vcpus.is_empty()) {
+        ([all], true) => all.clone(),
+        _ => format!("[{}]", cores.join(", ")),
+    };
+    format!(
+        "# Of service '{service}', by 'giusto export xen': xl.cfg(5) has words for cores only. When the domain runs, apply.sh gives\n\
+         # it its budget; until then it has Xen's default, 4 of every 10 ms, and is not in the plan.\n\
+         {vcpus}cpus = {cores}\n"
+    )
+}

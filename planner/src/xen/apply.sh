@@ -1,0 +1,106 @@
+#!/bin/sh
+# Has Xen's scheduler RTDS serve domains as a plan of Giusto says. Run it as root in the control domain: after a domain was
+# started, and after each export. Where all is as planned it changes nothing. Every change is read back.
+#   apply.sh           what servers.txt beside it says
+#   apply.sh --undo    what was there before the first time, which is in before.txt
+# Exit: 0 all is so, 2 it was called otherwise, 3 no RTDS, or a planned domain does not run, 4 something failed or is in the way.
+set -u
+cd "$(dirname "$0")" || exit 4
+say() { echo "apply.sh: $*" >&2; }
+wanted=servers.txt
+case "$#${1-}" in
+0) ;;
+1--undo) wanted=before.txt ;;
+*) say "expected nothing or --undo" && exit 2 ;;
+esac
+if ! [ -e $wanted ]; then
+	say "there is nothing to undo: no before.txt"
+	exit 0
+fi
+scheduler=$(xl info 2>/dev/null | awk '$1 == "xen_scheduler" { print $3 }')
+if [ "$scheduler" != rtds ]; then
+	say "Xen's scheduler is '${scheduler:-unknown}', not rtds: boot a Xen that has it with sched=rtds (docs/xen.md)"
+	exit 3
+fi
+
+# A line a virtual CPU that there is: DOMAIN VCPU CORES PERIOD BUDGET EXTRA, times in microseconds, EXTRA 0 or 1.
+now() {
+	{ xl vcpu-list && xl sched-rtds -v all; } | awk '
+		/^Name .*Affinity/ { part = 1; next }
+		/^Name .*Extratime/ { part = 2; next }
+		/^Cpupool/ { next }
+		part == 1 { cores[$1, $3] = $(NF - 2) }
+		part == 2 { print $1, $3, ($1, $3) in cores ? cores[$1, $3] : "all", $4, $5, $6 == "yes" }'
+}
+# The same of what is wanted; "all" of its virtual CPUs are those that the domain has now.
+planned() {
+	awk 'NR == FNR { count[$1] > $2 ? 0 : count[$1] = $2 + 1; next }
+		/^#/ { next }
+		$2 != "all" { if ($2 < count[$1]) print; next }
+		{ for (i = 0; i < count[$1]; i++) print $1, i, $3, $4, $5, $6 }' "$before" $wanted
+}
+before=$(mktemp) || exit 4
+target=$(mktemp) || exit 4
+trap 'rm -f "$before" "$target"' EXIT
+now >"$before"
+if ! [ -s "$before" ]; then
+	say "xl tells of no domain; does it work: xl sched-rtds -v all?"
+	exit 4
+fi
+planned >"$target"
+
+code=0
+if [ $wanted = servers.txt ]; then
+	# What no plan knows has 4 of 10 ms by default, which is in nobody's account.
+	strange=$(awk 'NR == FNR { known[$1]; next } !($1 in known) && $5 * 1000 > $4 { print $1 }' servers.txt "$before" | sort -u)
+	if [ -n "$strange" ]; then
+		for domain in $strange; do
+			say "domain $domain is not in the plan and has a reservation: add it to the site (promise: leftovers), or" \
+				"take it: xl sched-rtds -d $domain -v all -p 10000 -b 10 -e 1"
+		done
+		exit 4
+	fi
+	for domain in $(awk 'NR == FNR { there[$1]; next } !/^#/ && !($1 in there) { print $1 }' "$before" servers.txt | sort -u); do
+		say "domain $domain does not run: call this again when it does"
+		code=3
+	done
+	[ -e before.txt ] || cp "$before" before.txt || exit 4
+fi
+
+# Lines of virtual CPUs that change: those of which less is reserved, then those of which more is.
+changes() {
+	awk -v more="$1" 'NR == FNR { was[$1, $2] = $3 " " $4 " " $5 " " $6; split($0, v); p[$1, $2] = v[4]; b[$1, $2] = v[5]; next }
+		was[$1, $2] == $3 " " $4 " " $5 " " $6 { next }
+		{ larger = $5 > b[$1, $2] || $5 * p[$1, $2] > b[$1, $2] * $4 }
+		larger == more { print $0, p[$1, $2] }' "$before" "$target"
+}
+make() {
+	while read -r domain vcpu cores period budget extra _; do
+		echo "$domain $vcpu: core $cores, $budget of $period us$([ "$extra" = 1 ] && echo ', extra time')"
+		xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null &&
+			xl sched-rtds -d "$domain" -v "$vcpu" -p "$period" -b "$budget" -e "$extra" || code=4
+	done
+}
+less=$(changes 0)
+more=$(changes 1)
+[ -z "$less" ] || make <<-LESS
+	$less
+LESS
+if [ -n "$less" ] && [ -n "$more" ]; then
+	# A cut counts from the next replenishment on, at the end of the old period.
+	sleep "$(echo "$less" | awk '$7 > most { most = $7 } END { printf "%.6f", most / 1000000 + 0.001 }')"
+fi
+[ -z "$more" ] || make <<-MORE
+	$more
+MORE
+
+now >"$before"
+planned >"$target"
+differ=$(awk 'NR == FNR { is[$0]; next } !($0 in is)' "$before" "$target")
+if [ -n "$differ" ]; then
+	say "not so after all, by xl:"
+	echo "$differ" >&2
+	exit 4
+fi
+[ $wanted = servers.txt ] || rm before.txt
+exit $code
