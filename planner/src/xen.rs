@@ -71,7 +71,9 @@ fn us(time: Duration) -> u64 {
 }
 
 fn list(one: &LeftoverPlan) -> String {
-    one.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    let mut cores = one.cores.clone();
+    cores.sort_unstable();
+    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// xl.cfg(5) has no words for budgets and for extra time of virtual CPUs.

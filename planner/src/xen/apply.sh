@@ -2,19 +2,20 @@
 # Has Xen's scheduler RTDS serve domains as a plan of Giusto says. Run it as root in the control domain: after a domain was
 # started, and after each export. Where all is as planned it changes nothing. Every change is read back.
 #   apply.sh           what servers.txt beside it says
-#   apply.sh --undo    what was there before the first time, which is in before.txt
+#   apply.sh --undo    what was there before the first time, which is in /run/giusto-xen: a boot begins anew, as Xen does
 # Exit: 0 all is so, 2 it was called otherwise, 3 no RTDS, or a planned domain does not run, 4 something failed or is in the way.
 set -u
 cd "$(dirname "$0")" || exit 4
 say() { echo "apply.sh: $*" >&2; }
 wanted=servers.txt
+found=/run/giusto-xen/before.txt
 case "$#${1-}" in
 0) ;;
-1--undo) wanted=before.txt ;;
+1--undo) wanted=$found ;;
 *) say "expected nothing or --undo" && exit 2 ;;
 esac
 if ! [ -e $wanted ]; then
-	say "there is nothing to undo: no before.txt"
+	say "there is nothing to undo: no $found"
 	exit 0
 fi
 scheduler=$(xl info 2>/dev/null | awk '$1 == "xen_scheduler" { print $3 }')
@@ -23,18 +24,29 @@ if [ "$scheduler" != rtds ]; then
 	exit 3
 fi
 
-# A line a virtual CPU that there is: DOMAIN VCPU CORES PERIOD BUDGET EXTRA, times in microseconds, EXTRA 0 or 1.
+# A line a virtual CPU that there is: DOMAIN VCPU CORES PERIOD BUDGET EXTRA, times in microseconds, EXTRA 0 or 1. xl has "all" and
+# "1-3" for cores, here they are 1,2,3.
+cpus=$(xl info | awk '$1 == "nr_cpus" { print $3 }')
 now() {
-	{ xl vcpu-list && xl sched-rtds -v all; } | awk '
+	{ xl vcpu-list && xl sched-rtds -v all; } | awk -v cpus="$cpus" '
+		function each(text, parts, ends, count, i, cpu, list) {
+			if (text == "all") text = "0-" (cpus - 1)
+			count = split(text, parts, ",")
+			for (i = 1; i <= count; i++) {
+				if (split(parts[i], ends, "-") == 1) ends[2] = ends[1]
+				for (cpu = ends[1] + 0; cpu <= ends[2] + 0; cpu++) list = list (list == "" ? "" : ",") cpu
+			}
+			return list
+		}
 		/^Name .*Affinity/ { part = 1; next }
 		/^Name .*Extratime/ { part = 2; next }
 		/^Cpupool/ { next }
-		part == 1 { cores[$1, $3] = $(NF - 2) }
-		part == 2 { print $1, $3, ($1, $3) in cores ? cores[$1, $3] : "all", $4, $5, $6 == "yes" }'
+		part == 1 { cores[$1, $3] = each($(NF - 2)) }
+		part == 2 { print $1, $3, ($1, $3) in cores ? cores[$1, $3] : each("all"), $4, $5, ($6 == "yes") }'
 }
 # The same of what is wanted; "all" of its virtual CPUs are those that the domain has now.
 planned() {
-	awk 'NR == FNR { count[$1] > $2 ? 0 : count[$1] = $2 + 1; next }
+	awk 'NR == FNR { if ($2 >= count[$1]) count[$1] = $2 + 1; next }
 		/^#/ { next }
 		$2 != "all" { if ($2 < count[$1]) print; next }
 		{ for (i = 0; i < count[$1]; i++) print $1, i, $3, $4, $5, $6 }' "$before" $wanted
@@ -42,12 +54,12 @@ planned() {
 before=$(mktemp) || exit 4
 target=$(mktemp) || exit 4
 trap 'rm -f "$before" "$target"' EXIT
-now >"$before"
+now >"$before" || exit 4
 if ! [ -s "$before" ]; then
 	say "xl tells of no domain; does it work: xl sched-rtds -v all?"
 	exit 4
 fi
-planned >"$target"
+planned >"$target" || exit 4
 
 code=0
 if [ $wanted = servers.txt ]; then
@@ -64,7 +76,7 @@ if [ $wanted = servers.txt ]; then
 		say "domain $domain does not run: call this again when it does"
 		code=3
 	done
-	[ -e before.txt ] || cp "$before" before.txt || exit 4
+	[ -e $found ] || { mkdir -p "${found%/*}" && cp "$before" $found.new && mv $found.new $found; } || exit 4
 fi
 
 # Lines of virtual CPUs that change: those of which less is reserved, then those of which more is.
@@ -81,8 +93,8 @@ make() {
 			xl sched-rtds -d "$domain" -v "$vcpu" -p "$period" -b "$budget" -e "$extra" || code=4
 	done
 }
-less=$(changes 0)
-more=$(changes 1)
+less=$(changes 0) || exit 4
+more=$(changes 1) || exit 4
 [ -z "$less" ] || make <<-LESS
 	$less
 LESS
@@ -94,13 +106,13 @@ fi
 	$more
 MORE
 
-now >"$before"
-planned >"$target"
-differ=$(awk 'NR == FNR { is[$0]; next } !($0 in is)' "$before" "$target")
+now >"$before" || exit 4
+planned >"$target" || exit 4
+differ=$(awk 'NR == FNR { is[$0]; next } !($0 in is)' "$before" "$target") || exit 4
 if [ -n "$differ" ]; then
 	say "not so after all, by xl:"
 	echo "$differ" >&2
 	exit 4
 fi
-[ $wanted = servers.txt ] || rm before.txt
+[ $wanted = servers.txt ] || rm $found
 exit $code
