@@ -129,7 +129,8 @@ fn moves(moved: &[String]) -> String {
 
 /// Which cores a machine lacks of those that the site says it has.
 pub fn missing_cores(site: &Site, facts: &Facts) -> Option<String> {
-    let here = site.hosts.iter().filter(|host| facts.host.as_ref() == Some(&host.name));
+    let is_here = |host: &&Host| facts.host.as_ref() == Some(&host.name) && host.xen.is_none();
+    let here = site.hosts.iter().filter(is_here);
     let of = |host: &Host| {
         host.cores.iter().chain(host.network.iter().flat_map(|network| &network.cores)).copied().collect()
     };

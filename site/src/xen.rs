@@ -23,7 +23,7 @@ pub(crate) fn of_host(fields: &Fields<'_>, own: &[u32]) -> Result<Option<Xen>, F
         fields.forbid("dom0", "'dom0' is the control domain of Xen", "expected hypervisor: xen as well, or leave it out")?;
         return Ok(None);
     };
-    choice(node, "a hypervisor built for", &["xen"])?;
+    choice(node, "a hypervisor that Giusto plans for", &["xen"])?;
     for key in LINUX {
         let found = format!("'{key}' on a host that runs Xen is not built yet");
         fields.forbid(key, &found, "leave it out")?;
@@ -65,7 +65,7 @@ pub(crate) fn check(fields: &Fields<'_>, origin: &Origin, on: Option<&str>, host
     };
     let at = fields.place(if is_domain { "adopt" } else { "start" });
     match host {
-        None if is_domain => Err(Fault::new(at, "a domain is where it is", "expected its host as well, such as on: x1")),
+        None if is_domain => Err(Fault::new(at, "it is not said on which host the domain runs", "expected its host as well, such as on: x1")),
         None if hosts.iter().any(|host| host.xen.is_some()) => {
             let expected = "expected its host, such as on: edge-1: one that runs Linux";
             Err(Fault::new(at, "some of the hosts run Xen, where services are domains", expected))

@@ -79,12 +79,21 @@ if [ $wanted = servers.txt ]; then
 	[ -e $found ] || { mkdir -p "${found%/*}" && cp "$before" $found.new && mv $found.new $found; } || exit 4
 fi
 
-# Lines of virtual CPUs that change: those of which less is reserved, then those of which more is.
+# What changes, in two steps. In the first nothing asks for more in any window of time than before, nor than afterwards: the least
+# budget of both, the longest period of both. In the second all is as wanted. One that goes to another core has the least that there
+# is and extra time meanwhile. STEP: 1 or 2; each line has its last period added.
 changes() {
-	awk -v more="$1" 'NR == FNR { was[$1, $2] = $3 " " $4 " " $5 " " $6; split($0, v); p[$1, $2] = v[4]; b[$1, $2] = v[5]; next }
+	awk -v step="$1" '
+		NR == FNR { was[$1, $2] = $3 " " $4 " " $5 " " $6; cores[$1, $2] = $3; period[$1, $2] = $4; budget[$1, $2] = $5; next }
 		was[$1, $2] == $3 " " $4 " " $5 " " $6 { next }
-		{ larger = $5 > b[$1, $2] || $5 * p[$1, $2] > b[$1, $2] * $4 }
-		larger == more { print $0, p[$1, $2] }' "$before" "$target"
+		{
+			least = budget[$1, $2] < $5 ? budget[$1, $2] : $5
+			longest = period[$1, $2] > $4 ? period[$1, $2] : $4
+			between = $3 " " longest " " least " " $6
+			if (cores[$1, $2] != $3) between = cores[$1, $2] " 10000 10 1"
+			if (step == 1 && between != was[$1, $2]) print $1, $2, between, period[$1, $2]
+			if (step == 2 && between != $3 " " $4 " " $5 " " $6) print $0, longest
+		}' "$before" "$target"
 }
 make() {
 	while read -r domain vcpu cores period budget extra _; do
@@ -93,18 +102,18 @@ make() {
 			xl sched-rtds -d "$domain" -v "$vcpu" -p "$period" -b "$budget" -e "$extra" || code=4
 	done
 }
-less=$(changes 0) || exit 4
-more=$(changes 1) || exit 4
-[ -z "$less" ] || make <<-LESS
-	$less
-LESS
-if [ -n "$less" ] && [ -n "$more" ]; then
-	# A cut counts from the next replenishment on, at the end of the old period.
-	sleep "$(echo "$less" | awk '$7 > most { most = $7 } END { printf "%.6f", most / 1000000 + 0.001 }')"
+first=$(changes 1) || exit 4
+second=$(changes 2) || exit 4
+[ -z "$first" ] || make <<-FIRST
+	$first
+FIRST
+if [ -n "$first" ] && [ -n "$second" ]; then
+	# A change counts from the next replenishment on, which is at the end of the old period.
+	sleep "$(echo "$first" | awk '$7 > most { most = $7 } END { printf "%.6f", most / 1000000 + 0.001 }')"
 fi
-[ -z "$more" ] || make <<-MORE
-	$more
-MORE
+[ -z "$second" ] || make <<-SECOND
+	$second
+SECOND
 
 now >"$before" || exit 4
 planned >"$target" || exit 4

@@ -1,0 +1,355 @@
+#!/usr/bin/python3
+"""What 'giusto export xen' writes, against a stand-in for xl and a model of RTDS: from a random state and one plan to the next, the
+calls of apply.sh, played with virtual CPUs that sleep and wake up as they like, never cost one that keeps its promise any of its
+budget. Killed at any call it can be called again; undone, all is as it was found; what is in the way is told.
+
+  xen-changes.py [SEED [PAIRS]]      (default 1 and 40; a fixed seed is a fixed sample)
+  xen-changes.py --broken            apply.sh with faults in it: each must be found out
+"""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "xen"))
+import rtds  # noqa: E402
+
+ROOT = HERE.parent
+GIUSTO = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release/giusto"
+PERIODS = [5, 10, 20, 40]  # ms
+# What replaces what in apply.sh; the calls of each must break a promise, or leave something behind.
+FAULTS = {
+    "no wait between the steps": ('sleep "$(', ': "$('),
+    "all at once": ("if (cores[$1, $2] != $3)", "longest = $4; least = $5; between = $3 \" \" $4 \" \" $5 \" \" $6; if (0)"),
+    "the least bandwidth instead of the least budget and the longest period": (
+        'longest = period[$1, $2] > $4 ? period[$1, $2] : $4',
+        "longest = $4",
+    ),
+    "one that moves keeps its budget": ('between = cores[$1, $2] " 10000 10 1"', 'between = cores[$1, $2] " " longest " " least " " $6'),
+    "budgets are not read back": ('differ=$(awk', "differ=; : $(awk"),
+    "undo forgets cores": ('xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null', '{ [ $wanted != servers.txt ] || xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null; }'),
+}
+
+
+class Failed(Exception):
+    pass
+
+
+def require(holds, text):
+    if not holds:
+        raise Failed(text)
+
+
+class Host:
+    """A control domain: the stand-in for xl with its state, in a folder."""
+
+    def __init__(self, folder, cores):
+        self.folder, self.cores = folder, cores
+        folder.mkdir()
+        (folder / "bin").mkdir()
+        for tool in ("xl", "sleep"):
+            shutil.copy(HERE / "xen" / tool, folder / "bin" / tool)
+        (folder / "cpus").write_text(f"{cores}\n")
+        (folder / "scheduler").write_text("rtds\n")
+        (folder / "log").write_text("")
+
+    def begin(self, domains):
+        """`domains`: name, virtual CPUs; all with Xen's defaults."""
+        every = ",".join(map(str, range(self.cores)))
+        lines = [
+            f"{name} {number} {vcpu} {every} 10000 4000 1\n" for number, (name, vcpus) in enumerate(domains) for vcpu in range(vcpus)
+        ]
+        (self.folder / "domains").write_text("".join(lines))
+
+    def state(self):
+        """By domain and virtual CPU: cores, period, budget, extra time."""
+        found = {}
+        for line in (self.folder / "domains").read_text().splitlines():
+            name, _, vcpu, cores, period, budget, extra = line.split()
+            found[name, int(vcpu)] = (cores, int(period), int(budget), int(extra))
+        return found
+
+    def apply(self, script, *words, until=None):
+        """Exit code, output and the calls that changed something; with `until`, killed after so many calls."""
+        (self.folder / "log").write_text("")
+        env = {**os.environ, "XEN": str(self.folder), "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+        process = subprocess.Popen(
+            ["sh", str(script), *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        if until is not None:
+            while process.poll() is None and len((self.folder / "log").read_text().splitlines()) < until:
+                pass
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+        text = process.communicate()[0]
+        return process.returncode, text, (self.folder / "log").read_text().splitlines()
+
+
+def draw(rng):
+    """Periods in ms and percents of a core of five virtual CPUs."""
+    return [(rng.choice(PERIODS), rng.randrange(3, 25)) for _ in range(5)]
+
+
+def site(drawn, cores, dom0, scale):
+    """A site of domains on so many cores, each with `scale` times what is drawn for it."""
+    supply = [f"{min(int(period * 10 * share * scale), period * 1000)}us/{period}ms" for period, share in drawn]
+    domains = [f"{supply[0]}, {supply[1]}", *supply[2:]]
+    text = f"giusto: 1\nhosts:\n  x1: {{hypervisor: xen, cores: 0-{cores - 1}, dom0: {{cores: {dom0}, reserve: 1ms/20ms}}}}\n"
+    text += "services:\n  rest: {adopt: {xen: rest}, promise: leftovers}\n"
+    for number, supplies in enumerate(domains):
+        text += f"  d{number}: {{adopt: {{xen: d{number}}}, promise: {{supply: [{supplies}]}}}}\n"
+    return text
+
+
+DOMAINS = [("Domain-0", 1), ("d0", 2), ("d1", 1), ("d2", 1), ("d3", 1), ("rest", 2)]
+
+
+def export(folder, text, found):
+    """The folder of a plan's files, or `None` where it does not fit; apply.sh keeps what it finds in `found`."""
+    (folder / "site.yaml").write_text(text)
+    out = folder / "out"
+    done = subprocess.run([GIUSTO, "export", "xen", folder / "site.yaml", "--out", out], capture_output=True, text=True)
+    require(done.returncode in (0, 1), f"export: {done.returncode}: {done.stderr}")
+    if done.returncode:
+        return None
+    script = out / "x1" / "apply.sh"
+    script.write_text(script.read_text().replace("/run/giusto-xen/", f"{found}/"))
+    return script
+
+
+def full(drawn, cores, dom0, folder, found):
+    """The files of a plan for hardly more than which there is room; `None`: not even a third of it fits."""
+    for scale in (1.6, 1.45, 1.3, 1.15, 1, 0.85, 0.7, 0.5, 0.3):
+        script = export(folder, site(drawn, cores, dom0, scale), found)
+        if script is not None:
+            return script
+    return None
+
+
+def wanted(script):
+    """What servers.txt asks for."""
+    found = {}
+    for line in (script.parent / "servers.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            name, vcpu, cores, period, budget, extra = line.split()
+            for each in range(2) if vcpu == "all" else [int(vcpu)]:
+                found[name, each] = (cores, int(period), int(budget), int(extra))
+    return found
+
+
+HALF = 200_000  # us before the first call, and after it
+
+
+def timed(rng, before, calls):
+    """The calls with their instants, and for each virtual CPU from when on it has which period."""
+    now, found = HALF, []
+    periods = {key: [(0, period)] for key, (_, period, _, _) in before.items()}
+    for call in calls:
+        word, *rest = call.split()
+        if word == "sleep":
+            now += int(float(rest[0]) * 1_000_000)
+            continue
+        now += rng.randrange(20, 2_000)
+        key = rest[0], int(rest[1])
+        found.append((now, word, key, rest[2:]))
+        if word == "set":
+            periods[key].append((now, int(rest[2])))
+    return found, periods
+
+
+def back(periods, end, to):
+    """The renewals of a virtual CPU that lead to one at `end`, the first of them after `to`; by the period of its own instant each."""
+    while True:
+        begins = [end - period for nth, (since, period) in enumerate(periods) if since <= end - period]
+        begins = [at for at in begins if at > to and in_force(periods, at) == end - at]
+        if not begins:
+            return end
+        end = max(begins)
+
+
+def in_force(periods, at):
+    return [period for since, period in periods if since <= at][-1]
+
+
+def against(rng, periods, victim):
+    """Deadlines and instants of beginning or ending to work that make one wait the longest: its period begins when all others,
+    which have kept their budgets, wake up, and ends with deadlines of all of them."""
+    begin = rng.choice([since for each in periods.values() for since, _ in each[1:]] or [HALF]) + rng.randrange(-20_000, 20_000)
+    end = begin + in_force(periods[victim], begin)
+    found = {victim: (back(periods[victim], begin, 0), [])}
+    for key, own in periods.items():
+        if key == victim:
+            continue
+        first = back(own, end, begin)  # the deadline of what it has kept
+        early = rng.randrange(max(first - in_force(own, begin), 1), begin) if first - in_force(own, begin) < begin - 1 else begin
+        period = in_force(own, early)
+        deadline = (first - 1) % period + 1
+        # It wakes up and sleeps again before it has run, so that it holds the budget of that moment.
+        found[key] = (deadline, [early, early, begin] if early < begin and rng.random() < 0.6 else [begin])
+    return found
+
+
+def by_chance(rng, periods):
+    found = {}
+    for key, own in periods.items():
+        period, switches, at = own[0][1], [], 0
+        style = rng.random()
+        while at < 2 * HALF and style > 0.3:
+            at += rng.randrange(1, 3 * period)
+            switches.append(at)
+        found[key] = (rng.randrange(period) + 1, switches)
+    return found
+
+
+def played(rng, before, after, calls):
+    """Plays the calls from `before` to `after`: what a virtual CPU got of each of its periods is what the lesser of both has."""
+    calls, periods = timed(rng, before, calls)
+    victim = rng.choice(list(before))
+    directed = rng.random() < 0.8
+    times = against(rng, periods, victim) if directed else by_chance(rng, periods)
+    vcpus = {}
+    for key, (cores, period, budget, extra) in before.items():
+        deadline, switches = times[key]
+        has_work = not directed or key == victim
+        vcpus[key] = rtds.Vcpu(period, budget, bool(extra), cores, deadline, switches, budget, had=budget, has_work=has_work)
+
+    def change(word, vcpu, rest):
+        if word == "pin":
+            vcpu.core = rest[0]
+        else:
+            vcpu.period, vcpu.budget, vcpu.extra = int(rest[0]), int(rest[1]), rest[2] == "1"
+
+    actions = [(at, lambda call=(word, vcpus[key], rest): change(*call)) for at, word, key, rest in calls]
+    rtds.play(list(vcpus.values()), actions, (calls[-1][0] if calls else HALF) + HALF)
+    checked = 0
+    for key, vcpu in vcpus.items():
+        (old_cores, old_period, old_budget, _), (new_cores, new_period, new_budget, _) = before[key], after[key]
+        for begin, end, had, got, whole in vcpu.periods:
+            if not whole:
+                continue
+            checked += 1
+            require(got >= had, f"{key}: {got} of {had} us in the period from {begin} to {end}; changes from {HALF}")
+            if old_cores == new_cores:
+                least, longest = min(old_budget, new_budget), max(old_period, new_period)
+                require(had >= least and end - begin <= longest, f"{key}: {had} in {end - begin} us, promised {least} in {longest}")
+        require((vcpu.period, vcpu.budget) == (new_period, new_budget), f"{key} ends with {vcpu.period}, {vcpu.budget}")
+    return checked
+
+
+def run(seed, pairs, fault=None):
+    """Counts of what was seen. Errors: `Failed`."""
+    rng = random.Random(seed)
+    counts = dict.fromkeys(("pairs", "plans that do not fit", "calls", "periods of virtual CPUs", "moves", "kills"), 0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        while counts["pairs"] < pairs:
+            cores = rng.randrange(1, 4)
+            here = folder / f"{counts['pairs']}-{counts['plans that do not fit']}"
+            here.mkdir()
+            scripts = []
+            drawn = draw(rng)
+            for part in ("one", "other"):
+                (here / part).mkdir()
+                script = full(drawn, cores, rng.randrange(cores), here / part, here / "found")
+                # The other plan is a new one, or who had much has little.
+                drawn = draw(rng) if rng.random() < 0.6 else drawn[1:] + drawn[:1]
+                if script is None:
+                    break
+                if fault:
+                    text = script.read_text()
+                    require(fault[0] in text, f"apply.sh has no {fault[0]}")
+                    script.write_text(text.replace(*fault))
+                scripts.append(script)
+            if len(scripts) < 2:
+                counts["plans that do not fit"] += 1
+                continue
+            one_pair(rng, Host(here / "host", cores), scripts, counts)
+            counts["pairs"] += 1
+    return counts
+
+
+def one_pair(rng, host, scripts, counts):
+    host.begin(DOMAINS)
+    found = host.state()
+    for nth, script in enumerate([*scripts, scripts[0]]):
+        before = host.state()
+        if nth == 2:
+            # Killed after any of its calls, and called again.
+            code, text, calls = host.apply(script, until=rng.randrange(1, 12))
+            counts["kills"] += code == -9
+        code, text, calls = host.apply(script)
+        require(code == 0, f"apply.sh: {code}: {text}")
+        after = host.state()
+        require(after == wanted(script), f"it is {after}, wanted {wanted(script)}")
+        counts["calls"] += len(calls)
+        if nth == 1:
+            counts["moves"] += sum(before[key][0] != after[key][0] for key in after)
+            for _ in range(40):
+                counts["periods of virtual CPUs"] += played(rng, before, after, calls)
+        code, text, calls = host.apply(script)
+        require(code == 0 and not calls and not text, f"called again: {code}: {text}{calls}")
+    for how in ("fails", "ignores"):
+        (host.folder / how).touch()
+        code, text, calls = host.apply(scripts[1])
+        require(code == 4, f"where xl {how}: {code}: {text}")
+        (host.folder / how).unlink()
+    code, text, _ = host.apply(scripts[0], "--undo")
+    require(code == 0 and host.state() == found, f"undone: {code}: {text}, it is {host.state()}, was {found}")
+    code, text, calls = host.apply(scripts[0], "--undo")
+    require(code == 0 and not calls and "nothing to undo" in text, f"undone again: {code}: {text}")
+
+
+def in_the_way(seed):
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "site").mkdir()
+        script = export(folder / "site", (HERE / "xen/site.yaml").read_text(), folder / "found")
+        host = Host(folder / "host", 1)
+        names = [("Domain-0", 1), ("large", 1), ("small", 1), ("rest", 1)]
+        cases = [
+            ("a domain that no plan knows", [*names, ("stranger", 1)], "rtds", 4, "domain stranger is not in the plan", 0),
+            ("a domain that does not run", names[:2] + names[3:], "rtds", 3, "domain small does not run", 1),
+            ("another scheduler", names, "credit2", 3, "Xen's scheduler is 'credit2', not rtds", 0),
+        ]
+        for what, domains, scheduler, expected, told, acts in cases:
+            host.begin(domains)
+            (host.folder / "scheduler").write_text(scheduler + "\n")
+            code, text, calls = host.apply(script)
+            require(code == expected and told in text and bool(calls) == bool(acts), f"{what}: {code}: {text}{calls}")
+        require(host.apply(script, "--force")[0] == 2, "an unknown word is taken")
+        del rng
+    return len(cases) + 1
+
+
+def main(words):
+    if words[:1] == ["--broken"]:
+        survived = 0
+        for name, fault in FAULTS.items():
+            try:
+                run(1, 40, fault)
+                survived += 1
+                print(f"NOT FOUND: {name}")
+            except Failed as why:
+                print(f"found: {name}: {str(why)[:110]}")
+        return 1 if survived else 0
+    seed, pairs = (int(words[0]) if words else 1), (int(words[1]) if len(words) > 1 else 40)
+    try:
+        counts = run(seed, pairs)
+        told = in_the_way(seed)
+    except Failed as why:
+        print(f"FAILED with seed {seed}: {why}")
+        return 1
+    print(", ".join(f"{count:,} {what}" for what, count in counts.items()) + f", {told} refusals: held")
+    lacking = [what for what in ("moves", "kills") if not counts[what]]
+    if lacking:
+        print(f"FAILED: too few cases: no {', '.join(lacking)}")
+    return 1 if lacking else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
