@@ -84,6 +84,7 @@ set -m
 	part "policy: deliberate faults, a sample" policy/mutants.sh
 	part "policy: proofs, a sample" policy/prove.sh
 	part "the policy core as the scheduler of a kernel, in guests" tests/kernel-guest.sh
+	part "Xen: changes between plans, against a model of RTDS" /usr/bin/python3 tests/xen-changes.py 1 4
 	part "statistics beside SciPy" tests/scipy.sh
 	part "path bounds beside pycpa and DNC" tests/curves.sh
 	part "import giusto: values, types, notebooks" tests/python.sh

@@ -15,6 +15,8 @@ result=docs/soak.txt
 	CALLS=1000000 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 1 calls 2>&1 | grep -E '^replayed|^kernel' || true
 	KILLS=50 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 2 killed 2>&1 | grep -E 'loaders killed|^kernel' || true
 	tests/kernel-mutants.sh 2>&1 | tail -1
+	/usr/bin/python3 tests/xen-changes.py 1 100 && /usr/bin/python3 tests/xen-changes.py --broken | grep -c '^found'
+	tests/xen.sh 2>&1 | grep -E '^(ok|FAILED|large)' || [ ${PIPESTATUS[0]} = 77 ]
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
 	tests/curves.sh 5000 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'

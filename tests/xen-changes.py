@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""What 'giusto export xen' writes, against a stand-in for xl and a model of RTDS: from a random state and one plan to the next, the
-calls of apply.sh, played with virtual CPUs that sleep and wake up as they like, never cost one that keeps its promise any of its
-budget. Killed at any call it can be called again; undone, all is as it was found; what is in the way is told.
+"""What 'giusto export xen' writes, against a stand-in for xl and a model of RTDS.
+
+From one random plan to the next the calls of apply.sh, played with virtual CPUs that wake up at the worst instants, cost none that
+keeps its promise any of its budget. Killed at any call it can be called again; undone, all is as it was found; what is in the way
+is told.
 
   xen-changes.py [SEED [PAIRS]]      (default 1 and 40; a fixed seed is a fixed sample)
   xen-changes.py --broken            apply.sh with faults in it: each must be found out
@@ -24,14 +26,20 @@ PERIODS = [5, 10, 20, 40]  # ms
 # What replaces what in apply.sh; the calls of each must break a promise, or leave something behind.
 FAULTS = {
     "no wait between the steps": ('sleep "$(', ': "$('),
-    "all at once": ("if (cores[$1, $2] != $3)", "longest = $4; least = $5; between = $3 \" \" $4 \" \" $5 \" \" $6; if (0)"),
+    "all at once": ("if (cores[$1, $2] != $3)", 'longest = $4; least = $5; between = $3 " " $4 " " $5 " " $6; if (0)'),
     "the least bandwidth instead of the least budget and the longest period": (
         'longest = period[$1, $2] > $4 ? period[$1, $2] : $4',
         "longest = $4",
     ),
-    "one that moves keeps its budget": ('between = cores[$1, $2] " 10000 10 1"', 'between = cores[$1, $2] " " longest " " least " " $6'),
+    "one that moves keeps its budget": (
+        'between = cores[$1, $2] " 10000 10 1"',
+        'between = cores[$1, $2] " " longest " " least " " $6',
+    ),
     "budgets are not read back": ('differ=$(awk', "differ=; : $(awk"),
-    "undo forgets cores": ('xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null', '{ [ $wanted != servers.txt ] || xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null; }'),
+    "undo forgets cores": (
+        'xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null',
+        '{ [ $wanted != servers.txt ] || xl vcpu-pin "$domain" "$vcpu" "$cores"; }',
+    ),
 }
 
 
@@ -60,9 +68,8 @@ class Host:
     def begin(self, domains):
         """`domains`: name, virtual CPUs; all with Xen's defaults."""
         every = ",".join(map(str, range(self.cores)))
-        lines = [
-            f"{name} {number} {vcpu} {every} 10000 4000 1\n" for number, (name, vcpus) in enumerate(domains) for vcpu in range(vcpus)
-        ]
+        each = [(name, number, vcpu) for number, (name, vcpus) in enumerate(domains) for vcpu in range(vcpus)]
+        lines = [f"{name} {number} {vcpu} {every} 10000 4000 1\n" for name, number, vcpu in each]
         (self.folder / "domains").write_text("".join(lines))
 
     def state(self):
@@ -77,9 +84,8 @@ class Host:
         """Exit code, output and the calls that changed something; with `until`, killed after so many calls."""
         (self.folder / "log").write_text("")
         env = {**os.environ, "XEN": str(self.folder), "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
-        process = subprocess.Popen(
-            ["sh", str(script), *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        process = subprocess.Popen(["sh", str(script), *words], env=env, start_new_session=True, **output)
         if until is not None:
             while process.poll() is None and len((self.folder / "log").read_text().splitlines()) < until:
                 pass
@@ -162,7 +168,7 @@ def timed(rng, before, calls):
 
 
 def back(periods, end, to):
-    """The renewals of a virtual CPU that lead to one at `end`, the first of them after `to`; by the period of its own instant each."""
+    """The first renewal after `to` of those that lead to one at `end`, each by the period that is in force at it."""
     while True:
         begins = [end - period for nth, (since, period) in enumerate(periods) if since <= end - period]
         begins = [at for at in begins if at > to and in_force(periods, at) == end - at]
@@ -235,7 +241,8 @@ def played(rng, before, after, calls):
             require(got >= had, f"{key}: {got} of {had} us in the period from {begin} to {end}; changes from {HALF}")
             if old_cores == new_cores:
                 least, longest = min(old_budget, new_budget), max(old_period, new_period)
-                require(had >= least and end - begin <= longest, f"{key}: {had} in {end - begin} us, promised {least} in {longest}")
+                told = f"{key}: {had} in {end - begin} us, promised {least} in {longest}"
+                require(had >= least and end - begin <= longest, told)
         require((vcpu.period, vcpu.budget) == (new_period, new_budget), f"{key} ends with {vcpu.period}, {vcpu.budget}")
     return checked
 
@@ -303,8 +310,7 @@ def one_pair(rng, host, scripts, counts):
     require(code == 0 and not calls and "nothing to undo" in text, f"undone again: {code}: {text}")
 
 
-def in_the_way(seed):
-    rng = random.Random(seed)
+def in_the_way():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "site").mkdir()
@@ -322,7 +328,6 @@ def in_the_way(seed):
             code, text, calls = host.apply(script)
             require(code == expected and told in text and bool(calls) == bool(acts), f"{what}: {code}: {text}{calls}")
         require(host.apply(script, "--force")[0] == 2, "an unknown word is taken")
-        del rng
     return len(cases) + 1
 
 
@@ -340,7 +345,7 @@ def main(words):
     seed, pairs = (int(words[0]) if words else 1), (int(words[1]) if len(words) > 1 else 40)
     try:
         counts = run(seed, pairs)
-        told = in_the_way(seed)
+        told = in_the_way()
     except Failed as why:
         print(f"FAILED with seed {seed}: {why}")
         return 1

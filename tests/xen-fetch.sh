@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a guest with Xen needs, in target/xen, fetched and built once: the hypervisor with its scheduler RTDS, which Debian's package
-# lacks, from Debian's source package (some minutes); Debian's tools and kernel for the control domain.
+# What a guest with Xen needs, in target/xen, fetched and built once: the hypervisor with its scheduler RTDS, which Debian's
+# package lacks, from Debian's source package (some minutes); Debian's tools and kernel for the control domain.
 # Exit code 77 where that cannot be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,7 +22,8 @@ for tool in flex bison m4 gcc make python3 xz; do
 done
 if [ ${#install[@]} -gt 0 ]; then
 	apt-get update -qq || cannot "${install[@]}"
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${install[@]}" >/dev/null || cannot "${install[@]}"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${install[@]}" >/dev/null ||
+		cannot "${install[@]}"
 fi
 (
 	cd "$store/debs"

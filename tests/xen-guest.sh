@@ -28,7 +28,9 @@ mkdir -p "$root/usr/lib/xen-4.17" && ln -s /bin "$root/usr/lib/xen-4.17/bin"
 needed() {
 	LD_LIBRARY_PATH=$libraries ldd "$@" 2>/dev/null | grep -o '/[^ ]*' | grep -v ':$' | sort -u
 }
-for library in $(needed "$root"/bin/x* "$root/bin/libxl-save-helper" "$libraries"/libxenlight.so.4.17) /lib/x86_64-linux-gnu/libgcc_s.so.1; do
+# libgcc_s is loaded when a thread is cancelled.
+programs=("$root"/bin/x* "$root/bin/libxl-save-helper" "$libraries"/libxenlight.so.4.17)
+for library in $(needed "${programs[@]}") /lib/x86_64-linux-gnu/libgcc_s.so.1; do
 	cp -L "$library" "$root/lib/"
 done
 mkdir -p "$root/lib64" && cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
@@ -45,8 +47,8 @@ cp tests/xen/init "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.cpio"
 trap 'rm -rf "$root" "$root.cpio"' EXIT
 # -smap: QEMU 7.2 takes the guest's own stack for the supervisor's at the end of an interrupt.
-log=$(timeout "${XEN_TIMEOUT:-300}" qemu-system-x86_64 -accel tcg,thread=single -icount shift=2,sleep=off -smp 1 -M q35 -cpu max,-smap \
-	-m 1024 -nodefaults -no-user-config -display none -serial stdio -no-reboot -kernel "$store/hypervisor" \
+log=$(timeout "${XEN_TIMEOUT:-300}" qemu-system-x86_64 -accel tcg,thread=single -icount shift=2,sleep=off -smp 1 -M q35 \
+	-cpu max,-smap -m 1024 -nodefaults -no-user-config -display none -serial stdio -no-reboot -kernel "$store/hypervisor" \
 	-append "console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning dom0_mem=448M,max:448M dom0_max_vcpus=1 \
 sched=rtds ${XEN_OPTIONS:-}" -initrd "$store/vmlinux console=hvc0 quiet mitigations=off ,$root.cpio" </dev/null |
 	sed -u 's/\r*$//' | tee -a /dev/stderr)

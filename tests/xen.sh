@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Real Xen with RTDS: what 'giusto export xen' writes is applied in the control domain of a guest, and the shares of domains that
-# spin are as planned, by the hypervisor's accounts; another plan, kill -9, what is in the way, and all as it was found. Without RTDS
-# it is refused. About two minutes; needs QEMU and Debian's mirror (else 77), and some minutes more for the hypervisor, once.
+# Real Xen with RTDS: what 'giusto export xen' writes is applied in the control domain of a guest, and the shares of domains
+# that spin are as planned, by the hypervisor's accounts; another plan, kill -9, what is in the way, and all as it was found.
+# Without RTDS it is refused. About two minutes; needs QEMU and Debian's mirror (else 77), and some minutes more for the
+# hypervisor, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh

@@ -123,6 +123,7 @@ fn search(asked: &Asked) -> Result<Found, Error> {
     let bounded: Vec<Duration> =
         periods(asked.shortest, asked.longest.min(Duration::from_ns(most).max(asked.shortest))).collect();
     let mut best: Option<(Interface, Duration)> = None;
+    let mut fine = None;
     // Longer ones first: seldom is a shorter one cheaper, and then that is seen at once.
     for period in bounded.into_iter().rev() {
         let less = asked.latency.checked_add(wait(asked.company, period)).ok_or(Error::Range)?;
@@ -132,7 +133,15 @@ fn search(asked: &Asked) -> Result<Found, Error> {
             u128::from(best.budget.ns()) * u128::from(period.ns()) / u128::from(best.period.ns())
         });
         let most = Duration::from_ns(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(asked.loss.ns()));
-        let Some(counted) = least(&question, &objectives, period, most)? else { continue };
+        let found = match least(&question, &objectives, period, most) {
+            // What takes too long to compute for this period may be quick for the next.
+            Err(error @ Error::Fine { .. }) => {
+                fine = Some(error);
+                continue;
+            }
+            other => other?,
+        };
+        let Some(counted) = found else { continue };
         let Some(budget) = counted.checked_add(asked.loss).map(|b| b.max(asked.least)).filter(|b| *b <= period) else {
             continue;
         };
@@ -140,6 +149,9 @@ fn search(asked: &Asked) -> Result<Found, Error> {
         if best.is_none_or(|(best, _)| server.bandwidth() <= best.bandwidth()) {
             best = Some((server, counted));
         }
+    }
+    if let (None, Some(fine)) = (best, fine) {
+        return Err(fine);
     }
     let chose = best.map(|(server, counted)| chose(asked, &question, server, counted));
     Ok(Found::Server(chose.transpose()?))
