@@ -28,7 +28,7 @@ fn what_fits_is_exported_in_whole_microseconds_with_the_control_domain_on_its_co
         for number in 0..rng.random_range(1..=4) {
             let ms = [5, 10, 20, 50][rng.random_range(0..4)];
             let us = rng.random_range(100..ms * 500);
-            let promise = match rng.random_range(0..4) {
+            let promise = match rng.random_range(0..8) {
                 0 => format!("promise: as-if-alone, tasks: [{{name: t, wcet: {us}us, period: {ms}ms}}]"),
                 1 => format!("promise: every-deadline, tasks: [{{name: t, wcet: {us}us, period: {ms}ms}}]"),
                 2 => format!("promise: {{p90: {}ms}}, arrivals: {{poisson: {}/s}}, execution: {us}us", 20 * ms, 200 / ms),
