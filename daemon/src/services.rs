@@ -129,7 +129,9 @@ impl Running {
             Origin::Adopt(Adopt::Qmp(path)) => Source::Vm(Vm::Qmp(path.clone())),
             Origin::Adopt(Adopt::Libvirt(name)) => Source::Vm(Vm::Libvirt(name.clone())),
             Origin::Adopt(Adopt::Xen(name)) => {
-                return Err(service(format!("is the domain {name}, which 'giusto export xen' has Xen serve; see docs/xen.md")));
+                return Err(service(format!(
+                    "is the domain {name}, which 'giusto export xen' has Xen serve; see docs/xen.md"
+                )));
             }
         };
         let mut running = Running::new(name, source, process.clone());

@@ -112,7 +112,8 @@ pub(crate) fn shortest(backend: Backend, facts: &Facts) -> Duration {
 
 /// Why some of each budget is not counted on.
 const LOST: &str = "interrupts, being stopped and let go on: 24 to 48 us a period were measured, deviation 13 to 29 us";
-const LOST_IN_XEN: &str = "interrupts, being stopped and let go on: as much as on Linux is reckoned with, as nothing was measured of Xen";
+const LOST_IN_XEN: &str =
+    "interrupts, being stopped and let go on: as much as on Linux is reckoned with, as nothing was measured of Xen";
 
 /// What deadlines have to do without (docs/decisions/0041). A budget that ends at the tick: of what the period before ran
 /// over, up to a tick is paid back.
@@ -217,7 +218,9 @@ pub(crate) fn choose(service: &Service, wanted: Wanted, facts: &Facts) -> Result
             let why = format!("backend {backend} cannot serve it: {}", unable.why);
             match unable.remedy {
                 Some(remedy) => machine(service, why, remedy),
-                None if backend == Backend::Rtds => asked(service, why, "ask for less, or place it on a host that runs Linux"),
+                None if backend == Backend::Rtds => {
+                    asked(service, why, "ask for less, or place it on a host that runs Linux")
+                }
                 None => asked(service, why, "leave --backend out to let Giusto choose"),
             }
         })?;

@@ -142,7 +142,10 @@ impl Facts {
         if let Some(xen) = &host.xen {
             let placed = self.placed.with(&host.name, &Xen::service(&host.name), &xen.dom0, xen.reserve.bandwidth());
             let words = "a hypervisor with RTDS, which admits any budget of whole microseconds from 10us on".into();
-            return (Facts { insist: self.insist.or(Some(Backend::Rtds)), placed, ..Facts::xen(host.cores.clone()) }, words);
+            return (
+                Facts { insist: self.insist.or(Some(Backend::Rtds)), placed, ..Facts::xen(host.cores.clone()) },
+                words,
+            );
         }
         let stock = Facts { insist: self.insist, placed: self.placed.clone(), ..Facts::typical(host.cores.clone()) };
         let there: Vec<String> =

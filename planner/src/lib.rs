@@ -50,7 +50,6 @@ pub use critical::Discord;
 pub use error::Error;
 pub use explain::{asked, explain};
 pub use export::{etcd, nsq, zookeeper, BrokerFile, EtcdFile, ServerFiles};
-pub use xen::{xen, XenFiles};
 pub use facts::{which_host, BackendFact, Facts, Held};
 pub use file::{read, text, with_reasons, write};
 pub use latency::read_latency;
@@ -69,3 +68,4 @@ pub use refusal::{Cause, Change, Elsewhere, NearestFit, Place, Refusal, Refused,
 pub use standing::{Changed, Standing};
 pub use topics::{unmeasured, TopicCause, TopicFit, TopicRefusal};
 pub use words::{cores, share};
+pub use xen::{xen, XenFiles};

@@ -31,7 +31,8 @@ pub fn xen(plan: &Plan) -> Vec<XenFiles> {
 
 /// `None`: the host runs no Xen.
 fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
-    let own: Vec<&ServicePlan> = plan.services.iter().filter(|one| one.on == host && one.backend == Backend::Rtds).collect();
+    let own: Vec<&ServicePlan> =
+        plan.services.iter().filter(|one| one.on == host && one.backend == Backend::Rtds).collect();
     if own.is_empty() {
         return None;
     }

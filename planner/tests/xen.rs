@@ -31,7 +31,9 @@ fn what_fits_is_exported_in_whole_microseconds_with_the_control_domain_on_its_co
             let promise = match rng.random_range(0..8) {
                 0 => format!("promise: as-if-alone, tasks: [{{name: t, wcet: {us}us, period: {ms}ms}}]"),
                 1 => format!("promise: every-deadline, tasks: [{{name: t, wcet: {us}us, period: {ms}ms}}]"),
-                2 => format!("promise: {{p90: {}ms}}, arrivals: {{poisson: {}/s}}, execution: {us}us", 20 * ms, 200 / ms),
+                2 => {
+                    format!("promise: {{p90: {}ms}}, arrivals: {{poisson: {}/s}}, execution: {us}us", 20 * ms, 200 / ms)
+                }
                 _ => format!("promise: {{supply: [{us}us/{ms}ms, 1ms/20ms]}}"),
             };
             services += &format!("  d{number}: {{adopt: {{xen: d{number}}}, {promise}}}\n");

@@ -6,9 +6,7 @@ use crate::fields::{Fields, Grammar};
 use crate::suggest::shown;
 use crate::tree::Node;
 use crate::value::{choice, parsed, text};
-use giusto_model::{
-    Adopt, Bandwidth, Cap, Host, Interface, Measured, Origin, Process, Promise, Service, Xen,
-};
+use giusto_model::{Adopt, Bandwidth, Cap, Host, Interface, Measured, Origin, Process, Promise, Service, Xen};
 
 pub(crate) const DOM0: Grammar = Grammar { what: "dom0", keys: &["cores", "reserve"], later: &[] };
 const EXAMPLE: &str = "dom0: {cores: 0, reserve: 2ms/10ms}";
@@ -20,7 +18,11 @@ const FOREIGN: [&str; 7] = ["modes", "agent", "network", "criticality", "adapt",
 /// What is Xen's of a host with these cores; `None`: it runs Linux.
 pub(crate) fn of_host(fields: &Fields<'_>, own: &[u32]) -> Result<Option<Xen>, Fault> {
     let Some(node) = fields.get("hypervisor") else {
-        fields.forbid("dom0", "'dom0' is the control domain of Xen", "expected hypervisor: xen as well, or leave it out")?;
+        fields.forbid(
+            "dom0",
+            "'dom0' is the control domain of Xen",
+            "expected hypervisor: xen as well, or leave it out",
+        )?;
         return Ok(None);
     };
     choice(node, "a hypervisor that Giusto plans for", &["xen"])?;
@@ -51,7 +53,9 @@ pub(crate) fn domain(node: &Node) -> Result<String, Fault> {
         return Err(node.fault(format!("'{}' is not the name of a domain", shown(name)), expected));
     }
     if [Xen::DOM0, "0"].contains(&name) {
-        return Err(node.fault("the control domain has its reservation by 'dom0' of its host", "expected another domain"));
+        return Err(
+            node.fault("the control domain has its reservation by 'dom0' of its host", "expected another domain")
+        );
     }
     Ok(name.to_string())
 }
@@ -65,7 +69,11 @@ pub(crate) fn check(fields: &Fields<'_>, origin: &Origin, on: Option<&str>, host
     };
     let at = fields.place(if is_domain { "adopt" } else { "start" });
     match host {
-        None if is_domain => Err(Fault::new(at, "it is not said on which host the domain runs", "expected its host as well, such as on: x1")),
+        None if is_domain => Err(Fault::new(
+            at,
+            "it is not said on which host the domain runs",
+            "expected its host as well, such as on: x1",
+        )),
         None if hosts.iter().any(|host| host.xen.is_some()) => {
             let expected = "expected its host, such as on: edge-1: one that runs Linux";
             Err(Fault::new(at, "some of the hosts run Xen, where services are domains", expected))

@@ -55,8 +55,10 @@ pub(crate) enum Export {
     #[command(after_help = "Example:\n  giusto export nsq sites/messages.yaml --out out/nsq")]
     Nsq(NsqArgs),
     /// What has Xen's RTDS serve the domains of each host that runs Xen: apply.sh, servers.txt and lines for NAME.cfg
-    #[command(after_help = "Example:\n  giusto export xen sites/xen.yaml --out out/xen\n\nOn the control domain, as root:\n  \
-                            sh out/xen/x1/apply.sh")]
+    #[command(
+        after_help = "Example:\n  giusto export xen sites/xen.yaml --out out/xen\n\nOn the control domain, as root:\n  \
+                            sh out/xen/x1/apply.sh"
+    )]
     Xen(XenArgs),
 }
 

@@ -19,7 +19,9 @@ impl Backend for Rtds {
         let is_dom0 = fs::read_to_string(CAPABILITIES).is_ok_and(|text| text.contains("control_d"));
         vec![match is_dom0 {
             true => Lack::new("'giusto run' on Xen's control domain", EXPORT),
-            false => Lack::new("a control domain of Xen with RTDS", "plan for a host with hypervisor: xen (docs/xen.md)"),
+            false => {
+                Lack::new("a control domain of Xen with RTDS", "plan for a host with hypervisor: xen (docs/xen.md)")
+            }
         }]
     }
 
