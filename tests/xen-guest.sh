@@ -47,7 +47,7 @@ cp tests/xen/init "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.cpio"
 trap 'rm -rf "$root" "$root.cpio"' EXIT
 # -smap: QEMU 7.2 takes the guest's own stack for the supervisor's at the end of an interrupt.
-log=$(timeout "${XEN_TIMEOUT:-300}" qemu-system-x86_64 -accel tcg,thread=single -icount shift=2,sleep=off -smp 1 -M q35 \
+log=$(timeout "${XEN_TIMEOUT:-900}" qemu-system-x86_64 -accel tcg,thread=single -icount shift=2,sleep=off -smp 1 -M q35 \
 	-cpu max,-smap -m 1024 -nodefaults -no-user-config -display none -serial stdio -no-reboot -kernel "$store/hypervisor" \
 	-append "console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning dom0_mem=448M,max:448M dom0_max_vcpus=1 \
 sched=rtds ${XEN_OPTIONS:-}" -initrd "$store/vmlinux console=hvc0 quiet mitigations=off ,$root.cpio" </dev/null |

@@ -106,6 +106,8 @@ fn told(mut plan: Plan, args: &ExplainArgs) -> Result<Plan, Failure> {
 /// is none. Empty for what has no reservation, and for large sites.
 fn under_others(plan: &Plan, read: &Read, asked: &Asked, name: &str) -> String {
     let own = plan.services.iter().find(|one| one.name == name).map(|one| one.backend);
+    // Domains of Xen have no other.
+    let own = own.filter(|own| *own != Backend::Rtds);
     let Some(own) = own.filter(|_| plan.services.len() <= SERVICES && asked.backend.is_none()) else {
         return String::new();
     };

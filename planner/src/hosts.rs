@@ -10,6 +10,7 @@ use crate::promises::as_if_alone::size;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::reason;
+use crate::xen::pinned;
 use giusto_model::{HostPlan, Plan, Site, PLAN_VERSION};
 use std::collections::HashMap;
 
@@ -175,7 +176,7 @@ fn with_all(
         one_host(&OneHost { host, facts, services, answers, known, modes: site.modes.as_ref() }, &mut |service| {
             size(service, host, facts)
         });
-    placed.map_err(|refusal| match refusal {
+    placed.and_then(|placed| pinned(host, placed)).map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
             Refusal::DoesNotFit(Box::new(Witness { host: several.then(|| host.name.clone()), ..*witness }))
         }

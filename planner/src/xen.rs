@@ -1,6 +1,8 @@
 //! The plan in Xen's words: what its control domain does for the domains of a host.
 
-use giusto_model::{Adopt, Backend, Cap, Duration, LeftoverPlan, Origin, Plan, ServicePlan};
+use crate::host::Placed;
+use crate::refusal::Refusal;
+use giusto_model::{Adopt, Backend, Cap, Duration, Host, LeftoverPlan, Origin, Plan, ServicePlan, Xen};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -45,7 +47,7 @@ fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
         let (Some(domain), vcpu) = (domain(&one.origin), one.vcpu.unwrap_or(0)) else { continue };
         let (period, budget) = (us(one.server.period), us(one.server.budget));
         let _ = writeln!(servers, "{domain} {vcpu} {} {period} {budget} {}", one.core, u8::from(one.cap == Cap::Soft));
-        if vcpu == 0 && domain != giusto_model::Xen::DOM0 {
+        if vcpu == 0 && domain != Xen::DOM0 {
             let cores: Vec<String> =
                 own.iter().filter(|other| other.name == one.name).map(|other| format!("\"{}\"", other.core)).collect();
             domains.push((domain.into(), config(&one.name, Some(cores.len()), &cores)));
@@ -58,6 +60,21 @@ fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
         domains.push((domain.into(), config(&one.name, None, &[format!("\"{}\"", list(one))])));
     }
     Some(XenFiles { host: host.into(), apply: APPLY.into(), servers, domains })
+}
+
+/// The same plan of a host. Errors: its control domain is not where the site says, as others need these cores.
+pub(crate) fn pinned(host: &Host, placed: Placed) -> Result<Placed, Refusal> {
+    let Some(xen) = &host.xen else { return Ok(placed) };
+    let name = Xen::service(&host.name);
+    let own = placed.services.iter().filter(|one| one.name == name);
+    match own.zip(&xen.dom0).find(|(one, core)| one.core != **core) {
+        Some((_, core)) => Err(Refusal::Asked {
+            service: name,
+            why: format!("there is no room for it on core {core}, beside what else is promised"),
+            instead: "expected other cores or a smaller reserve of 'dom0', or one core more of the host".into(),
+        }),
+        None => Ok(placed),
+    }
 }
 
 fn domain(origin: &Origin) -> Option<&str> {

@@ -20,7 +20,7 @@ impl Backend for Rtds {
         vec![match is_dom0 {
             true => Lack::new("'giusto run' on Xen's control domain", EXPORT),
             false => {
-                Lack::new("a control domain of Xen with RTDS", "plan for a host with hypervisor: xen (docs/xen.md)")
+                Lack::new("a control domain of Xen with RTDS", "'giusto export xen SITE' writes what acts there; only hosts with hypervisor: xen have it (docs/xen.md)")
             }
         }]
     }

@@ -12,6 +12,7 @@ use crate::words::{reason, share, time};
 use giusto_analysis::criticality::{judge_soonest, Refused, Vm};
 use giusto_model::{
     Bandwidth, Certificate, Criticality, Hold, Interface, LocalProof, Reason, Renewal, Server, ServerKind, ServicePlan,
+    Xen,
 };
 
 /// The plan of an entry in the first mode, and its servers in all local modes of a service that has some.
@@ -48,6 +49,9 @@ pub(super) fn place(
         "core",
         core.id,
         match critical {
+            _ if host.xen.is_some() && service.name == Xen::service(&host.name) => {
+                format!("as 'dom0' of its host says; {together}")
+            }
             _ if entries[index].now(on).is_some_and(|(id, _)| id == core.id) => format!("the one that it has now; {together}"),
             None => format!("largest supply first, on the first core with room that no as-if-alone service has; {together}"),
             Some(_) => format!(
