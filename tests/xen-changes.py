@@ -25,20 +25,23 @@ GIUSTO = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release/giusto"
 PERIODS = [5, 10, 20, 40]  # ms
 # What replaces what in apply.sh; the calls of each must break a promise, or leave something behind.
 FAULTS = {
-    "no wait between the steps": ('sleep "$(', ': "$('),
-    "all at once": ("if (cores[$1, $2] != $3)", 'longest = $4; least = $5; between = $3 " " $4 " " $5 " " $6; if (0)'),
+    "no wait between the steps": ("|| sleep $wait", "|| : $wait"),
+    "called again it does not wait": ('if [ -s $work/second ]; then', 'if [ -s $work/second ]; then\n[ -s $work/first ] || rm -f $state/until'),
+    "what could not be cut does not stop the rest": ("	if [ $code != 0 ]; then", "	if false; then"),
+    "virtual CPUs that no plan knows": ("!(($1, $2) in target) &&", "!($1 in ours) &&"),
+    "all at once": ('moves = cores[$1, $2] != $3', 'longest = $4; least = $5; between = $4 " " $5 " " $6; moves = 0'),
     "the least bandwidth instead of the least budget and the longest period": (
         'longest = period[$1, $2] > $4 ? period[$1, $2] : $4',
         "longest = $4",
     ),
     "one that moves keeps its budget": (
-        'between = cores[$1, $2] " 10000 10 1"',
-        'between = cores[$1, $2] " " longest " " least " " $6',
+        'between = longest " 10 1"',
+        'between = longest " " least " " $6',
     ),
     "budgets are not read back": ('differ=$(awk', "differ=; : $(awk"),
     "undo forgets cores": (
         'xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null',
-        '{ [ $wanted != servers.txt ] || xl vcpu-pin "$domain" "$vcpu" "$cores"; }',
+        '{ [ -n "$undo" ] || xl vcpu-pin "$domain" "$vcpu" "$cores"; }',
     ),
 }
 
@@ -123,7 +126,7 @@ def export(folder, text, found):
     if done.returncode:
         return None
     script = out / "x1" / "apply.sh"
-    script.write_text(script.read_text().replace("/run/giusto-xen/", f"{found}/"))
+    script.write_text(script.read_text().replace("state=/run/giusto-xen", f"state={found}"))
     return script
 
 
@@ -141,7 +144,7 @@ def wanted(script):
     found = {}
     for line in (script.parent / "servers.txt").read_text().splitlines():
         if not line.startswith("#"):
-            name, vcpu, cores, period, budget, extra = line.split()
+            name, vcpu, cores, period, budget, extra = line.split()[:6]
             for each in range(2) if vcpu == "all" else [int(vcpu)]:
                 found[name, each] = (cores, int(period), int(budget), int(extra))
     return found
@@ -239,7 +242,7 @@ def played(rng, before, after, calls):
                 continue
             checked += 1
             require(got >= had, f"{key}: {got} of {had} us in the period from {begin} to {end}; changes from {HALF}")
-            if old_cores == new_cores:
+            if old_cores == new_cores or key[0] == "Domain-0":
                 least, longest = min(old_budget, new_budget), max(old_period, new_period)
                 told = f"{key}: {had} in {end - begin} us, promised {least} in {longest}"
                 require(had >= least and end - begin <= longest, told)
@@ -283,20 +286,20 @@ def one_pair(rng, host, scripts, counts):
     host.begin(DOMAINS)
     found = host.state()
     for nth, script in enumerate([*scripts, scripts[0]]):
-        before = host.state()
+        before, killed = host.state(), []
         if nth == 2:
             # Killed after any of its calls, and called again.
-            code, text, calls = host.apply(script, until=rng.randrange(1, 12))
+            code, text, killed = host.apply(script, until=rng.randrange(1, 12))
             counts["kills"] += code == -9
         code, text, calls = host.apply(script)
         require(code == 0, f"apply.sh: {code}: {text}")
         after = host.state()
         require(after == wanted(script), f"it is {after}, wanted {wanted(script)}")
         counts["calls"] += len(calls)
-        if nth == 1:
+        if nth > 0:
             counts["moves"] += sum(before[key][0] != after[key][0] for key in after)
-            for _ in range(40):
-                counts["periods of virtual CPUs"] += played(rng, before, after, calls)
+            for _ in range(25):
+                counts["periods of virtual CPUs"] += played(rng, before, after, killed + calls)
         code, text, calls = host.apply(script)
         require(code == 0 and not calls and not text, f"called again: {code}: {text}{calls}")
     for how in ("fails", "ignores"):
@@ -310,25 +313,70 @@ def one_pair(rng, host, scripts, counts):
     require(code == 0 and not calls and "nothing to undo" in text, f"undone again: {code}: {text}")
 
 
-def in_the_way():
+def in_the_way(fault=None):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "site").mkdir()
         script = export(folder / "site", (HERE / "xen/site.yaml").read_text(), folder / "found")
+        if fault:
+            script.write_text(script.read_text().replace(*fault))
         host = Host(folder / "host", 1)
         names = [("Domain-0", 1), ("large", 1), ("small", 1), ("rest", 1)]
+        nothing, some = False, True
         cases = [
-            ("a domain that no plan knows", [*names, ("stranger", 1)], "rtds", 4, "domain stranger is not in the plan", 0),
-            ("a domain that does not run", names[:2] + names[3:], "rtds", 3, "domain small does not run", 1),
-            ("another scheduler", names, "credit2", 3, "Xen's scheduler is 'credit2', not rtds", 0),
+            ("a domain that no plan knows", [*names, ("stranger", 1)], "", 4, "domain stranger is not in the plan", nothing),
+            ("one with a blank", [*names, ("large?old", 1)], "", 4, 'domain large old is not in the plan', nothing),
+            ("a virtual CPU more", [("Domain-0", 2), *names[1:]], "", 4, "dom0_max_vcpus=1", nothing),
+            ("a domain's virtual CPU more", [names[0], ("large", 2), *names[2:]], "", 4, "start it with vcpus = 1", nothing),
+            ("leftovers with many", [*names[:3], ("rest", 5)], "", 4, "room for 4", nothing),
+            ("a domain that does not run", names[:2] + names[3:], "", 3, "domain small does not run", some),
+            ("another scheduler", names, "scheduler", 3, "Xen's scheduler is 'credit2', not rtds", nothing),
+            ("xl that does not work", names, "down", 4, "run this as root in the control domain. It says: xencall", nothing),
+            ("xl that lists nothing", names, "silent", 4, "call this again", nothing),
+            ("a cut that fails", names, "fails-rest", 4, "nothing was raised", some),
+            ("another one at work", names, "lock", 4, "another apply.sh is at work", nothing),
         ]
-        for what, domains, scheduler, expected, told, acts in cases:
+        for what, domains, spoilt, expected, told, acts in cases:
             host.begin(domains)
-            (host.folder / "scheduler").write_text(scheduler + "\n")
+            spoil = {"scheduler": host.folder / "scheduler", "lock": folder / "found/lock"}.get(spoilt, host.folder / (spoilt or "none"))
+            kept = spoil.read_text() if spoilt == "scheduler" else ""
+            if spoilt == "lock":
+                spoil.mkdir(parents=True)
+                (spoil / "pid").write_text(f"{os.getpid()}\n")
+            else:
+                spoil.write_text("credit2\n")
             code, text, calls = host.apply(script)
-            require(code == expected and told in text and bool(calls) == bool(acts), f"{what}: {code}: {text}{calls}")
+            if spoilt == "lock":
+                shutil.rmtree(spoil)
+            elif kept:
+                spoil.write_text(kept)
+            else:
+                spoil.unlink()
+            require(code == expected and told in text and bool(calls) == acts, f"{what}: {code}: {text}{calls}")
+            if spoilt == "fails-rest":
+                raised = [call for call in calls if call.startswith("set large")]
+                require(not [call for call in raised if int(call.split()[4]) > 4000], f"{what}: {calls}")
+        # One that died leaves its lock; a domain that came later is a new one again when all is undone.
+        host.begin(names[:2] + names[3:])
+        (folder / "found/lock").mkdir(parents=True, exist_ok=True)
+        (folder / "found/lock/pid").write_text("999999\n")
+        require(host.apply(script)[0] == 3, "a lock that is left behind stops it")
+        host.begin(names)
+        require(host.apply(script)[0] == 0, "all run")
+        code, text, _ = host.apply(script, "--undo")
+        require(code == 0 and set(host.state().values()) == {("0", 10000, 4000, 1)}, f"undone: {code}: {text}{host.state()}")
         require(host.apply(script, "--force")[0] == 2, "an unknown word is taken")
-    return len(cases) + 1
+        (script.parent / "servers.txt").unlink()
+        code, text, calls = host.apply(script)
+        require(code == 4 and "copy the whole folder" in text and not calls, f"no servers.txt: {code}: {text}")
+        # A plan for more cores than there are.
+        (folder / "large").mkdir()
+        text = (HERE / "xen/site.yaml").read_text().replace("cores: 0, dom0: {cores: 0", "cores: 0-2, dom0: {cores: 2")
+        script = export(folder / "large", text, folder / "found2")
+        host.begin(names)
+        code, text, calls = host.apply(script)
+        require(code == 4 and "and this host has 0 to 0" in text and not calls, f"cores: {code}: {text}")
+    return len(cases) + 6
 
 
 def main(words):
@@ -337,6 +385,7 @@ def main(words):
         for name, fault in FAULTS.items():
             try:
                 run(1, 40, fault)
+                in_the_way(fault)
                 survived += 1
                 print(f"NOT FOUND: {name}")
             except Failed as why:

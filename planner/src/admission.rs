@@ -8,6 +8,7 @@ use crate::modes::boost::{boost, hypothetical};
 use crate::promises::{self, Room};
 use crate::refusal::{Cause, Refusal};
 use crate::together::{together, TooMuch};
+use crate::xen;
 use giusto_analysis::admission::Window;
 use giusto_analysis::criticality::{judge_soonest, Refused, Unfit, Vm};
 use giusto_analysis::Error;
@@ -75,7 +76,13 @@ pub(crate) fn admit(
     let in_mode = |mode: usize| {
         let servers: Vec<Server> = here.iter().map(|entry| entry.server(mode)).collect();
         let room = most.checked_sub(core.used[mode]).unwrap_or(Bandwidth::ZERO);
-        fits(servers, boost, full, (most, room)).map_err(|full| (mode, full))
+        let rest = xen::rest(on).map(|rest| servers.iter().copied().chain([rest]).collect());
+        let used = fits(servers, boost, full, (most, room));
+        // What leftovers have of Xen comes out of what is kept free, and goes before who has a later deadline.
+        let used = used.and_then(|used| {
+            rest.map_or(Ok(used), |with| fits(with, boost, full, (Bandwidth::ONE, room)).map(|_| used))
+        });
+        used.map_err(|full| (mode, full))
     };
     let used = (0..core.used.len()).map(in_mode).collect::<Result<_, _>>()?;
     kept_up(&here, on).map_err(|full| (0, full))?;

@@ -1,15 +1,21 @@
 //! The plan in Xen's words: what its control domain does for the domains of a host.
 
-use crate::host::Placed;
+use crate::host::{OneHost, Placed};
 use crate::refusal::Refusal;
-use giusto_model::{Adopt, Backend, Cap, Duration, Host, LeftoverPlan, Origin, Plan, ServicePlan, Xen};
+use giusto_model::{
+    Adopt, Backend, Cap, Certificate, Duration, Host, Interface, LeftoverPlan, Origin, Plan, Promise, RestsOn, Server,
+    ServerKind, ServicePlan, Xen,
+};
 use serde::Serialize;
 use std::fmt::Write;
 
 /// Makes what `servers.txt` says so, whatever the plan is.
 const APPLY: &str = include_str!("xen/apply.sh");
-/// What a virtual CPU of leftovers is given in every 10 ms: the least that RTDS accepts. All else is extra time.
-const LEAST: (u64, u64) = (10, 10_000);
+/// What each virtual CPU of leftovers is given; all else is extra time, which goes round in such pieces. With the 10 us that RTDS
+/// accepts Xen would have to choose 100,000 times a second.
+const LEAST: Interface = Interface { budget: Duration::from_us(50), period: Duration::from_ms(50) };
+/// Virtual CPUs of leftovers that a plan has room for, each service.
+const VCPUS: u64 = 4;
 
 /// What the control domain of one host reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,7 +46,7 @@ fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
     }
     let mut servers = format!(
         "# The domains of {host}, by 'giusto export xen'; 'giusto explain NAME' says why. Read by apply.sh.\n\
-         # DOMAIN VCPU CORE PERIOD BUDGET EXTRA; us; EXTRA 1: it goes on in time that is left over.\n"
+         # DOMAIN VCPU CORE PERIOD BUDGET EXTRA; us; EXTRA 1: it goes on in time that is left over. VCPU all: up to so many.\n"
     );
     let mut domains: Vec<(String, String)> = Vec::new();
     for one in &own {
@@ -55,11 +61,36 @@ fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
     }
     for one in plan.leftovers.iter().filter(|one| one.on == host) {
         let Some(domain) = domain(&one.origin) else { continue };
-        let (budget, period) = LEAST;
-        let _ = writeln!(servers, "{domain} all {} {period} {budget} 1", list(one));
+        let (budget, period) = (us(LEAST.budget), us(LEAST.period));
+        let _ = writeln!(servers, "{domain} all {} {period} {budget} 1 {VCPUS}", list(one));
         domains.push((domain.into(), config(&one.name, None, &[format!("\"{}\"", list(one))])));
     }
     Some(XenFiles { host: host.into(), apply: APPLY.into(), servers, domains })
+}
+
+/// What all virtual CPUs of leftovers of a host may take of a core before others, as one server; `None`: there is none.
+pub(crate) fn rest(on: &OneHost) -> Option<Server> {
+    on.host.xen.as_ref()?;
+    let services = on.services.iter().filter(|one| matches!(one.promise, Promise::Leftovers { .. })).count() as u64;
+    let budget = LEAST.budget.checked_mul(services * VCPUS)?;
+    (services > 0).then_some(Server {
+        kind: ServerKind::Deferrable,
+        budget: budget.min(LEAST.period),
+        period: LEAST.period,
+    })
+}
+
+/// Those of the `open` cores of a host on which leftovers may be: not where a service has to have the highest priority of its
+/// core, since theirs is before its own whenever their deadline is. Elsewhere than under Xen they come last anyhow.
+pub(crate) fn for_leftovers(host: &Host, open: &[u32], services: &[ServicePlan]) -> Vec<u32> {
+    let first = |one: &ServicePlan| match one.certificate {
+        Certificate::AsIfAlone { .. } => true,
+        Certificate::EveryDeadline { rests_on, .. } => matches!(rests_on, RestsOn::WholeCore { .. }),
+        Certificate::Percentiles { wait, .. } => wait.is_zero(),
+        Certificate::Stage { .. } | Certificate::Supply => false,
+    };
+    let taken = |core: &u32| host.xen.is_some() && services.iter().any(|one| one.core == *core && first(one));
+    open.iter().copied().filter(|core| !taken(core)).collect()
 }
 
 /// The same plan of a host. Errors: its control domain is not where the site says, as others need these cores.

@@ -13,7 +13,7 @@ const EXAMPLE: &str = "dom0: {cores: 0, reserve: 2ms/10ms}";
 /// Keys of a host that go with Linux only.
 const LINUX: [&str; 2] = ["network", "unused"];
 /// Keys of a service for which something of Linux has to act.
-const FOREIGN: [&str; 7] = ["modes", "agent", "network", "criticality", "adapt", "observe", "at-most"];
+const FOREIGN: [&str; 8] = ["modes", "agent", "network", "criticality", "adapt", "observe", "at-least", "at-most"];
 
 /// What is Xen's of a host with these cores; `None`: it runs Linux.
 pub(crate) fn of_host(fields: &Fields<'_>, own: &[u32]) -> Result<Option<Xen>, Fault> {
@@ -43,10 +43,14 @@ pub(crate) fn of_host(fields: &Fields<'_>, own: &[u32]) -> Result<Option<Xen>, F
     Ok(Some(Xen { dom0: cores, reserve: parsed::<Interface>(reserve, expected)? }))
 }
 
-/// The name of a domain, or its number.
+/// The name of a domain.
 pub(crate) fn domain(node: &Node) -> Result<String, Fault> {
     let expected = "expected the name of a domain, as 'xl list' shows it, such as flight-1";
     let name = text(node, expected)?;
+    // xl takes a number for the one that a domain has until it ends.
+    if name.chars().all(|c| c.is_ascii_digit()) && !name.is_empty() {
+        return Err(node.fault(format!("'{name}' is a number, which another domain has the next time"), expected));
+    }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._:+-".contains(c);
     if name.is_empty() || name.starts_with('-') || !name.chars().all(allowed) {
         let expected = format!("{expected}: letters, digits and . _ : + - only");
@@ -93,8 +97,15 @@ pub(crate) fn check(fields: &Fields<'_>, origin: &Origin, on: Option<&str>, host
     }
 }
 
-/// Adds the control domain of each host that runs Xen to the services. Errors: another one has its name.
+/// Adds the control domain of each host that runs Xen to the services. Errors: another one has its name; two are one domain.
 pub(crate) fn add_dom0(services: &mut Vec<Service>, hosts: &[Host], site: &Fields<'_>) -> Result<(), Fault> {
+    for (nth, one) in services.iter().enumerate().filter(|(_, one)| matches!(one.origin, Origin::Adopt(Adopt::Xen(_))))
+    {
+        if let Some(other) = services[..nth].iter().find(|other| (&other.origin, &other.on) == (&one.origin, &one.on)) {
+            let found = format!("'{}' and '{}' are the same domain", other.name, one.name);
+            return Err(Fault::new(site.place("services"), found, "expected one service for each domain"));
+        }
+    }
     for own in hosts.iter().filter_map(dom0) {
         if services.iter().any(|service| service.name == own.name) {
             let found = format!("'{}' is the control domain of a host, which is a service as well", own.name);

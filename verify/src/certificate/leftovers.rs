@@ -3,7 +3,8 @@
 use super::broken::Broken;
 use super::exact::{share, whole, Exact};
 use super::hold;
-use giusto_model::{Admission, HostPlan, LeftoverPlan, ModesPlan, Plan, ServicePlan, STOPPED};
+use super::promise;
+use giusto_model::{Admission, Backend, HostPlan, LeftoverPlan, ModesPlan, Plan, ServicePlan, STOPPED};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ const ROUNDED: u64 = 1_000_000_000;
 
 /// Those of `host`, whose part of the plan this is, in the mode in which it begins.
 pub(super) fn check(plan: &Plan, host: &HostPlan) -> Result<(), Broken> {
-    let open: BTreeSet<u32> = host.open_cores().into_iter().collect();
+    let open: BTreeSet<u32> = open_cores(plan, host).into_iter().collect();
     let left = left(plan, host);
     let sum: Exact = left.iter().map(|(_, left)| left.clone()).sum();
     let rounded = Exact::new(left.len().into(), ROUNDED.into());
@@ -49,6 +50,14 @@ pub(super) fn begins_stopped(plan: &Plan, name: &str) -> bool {
     plan.modes.iter().any(|modes| stopped(modes) == Some(true))
 }
 
+/// Where leftovers may run: not on parked cores; nor, under Xen's RTDS, where a server has to have the highest priority of its
+/// core, as what RTDS gives to leftovers goes before it whenever its deadline does.
+fn open_cores(plan: &Plan, host: &HostPlan) -> Vec<u32> {
+    let first = |entry: &&ServicePlan| entry.backend == Backend::Rtds && (promise::claims(&entry.promise).alone)(entry);
+    let taken: Vec<u32> = plan.services.iter().filter(first).map(|entry| entry.core).collect();
+    host.open_cores().into_iter().filter(|core| !taken.contains(core)).collect()
+}
+
 /// What reservations leave of each open core, in their order.
 fn left(plan: &Plan, host: &HostPlan) -> Vec<(u32, Exact)> {
     let kept = share(host.keep_free);
@@ -57,13 +66,13 @@ fn left(plan: &Plan, host: &HostPlan) -> Vec<(u32, Exact)> {
         let unused = if kept <= whole(1) { whole(1) - &kept } else { whole(0) };
         entry.map_or(unused, |entry| share(entry.left_for_others))
     };
-    host.open_cores().into_iter().map(|core| (core, of(core))).collect()
+    open_cores(plan, host).into_iter().map(|core| (core, of(core))).collect()
 }
 
 /// The longest that the reservations of one core can hold it where every open core has some; else nothing. `None`: for ever.
 fn longest_wait(plan: &Plan, host: &HostPlan) -> Option<Exact> {
     let mut longest = whole(0);
-    for core in host.open_cores() {
+    for core in open_cores(plan, host) {
         let told: Option<&Admission> = host.admission.iter().find(|told| told.core == core);
         let Some(told) = told else { return Some(whole(0)) };
         let here: Vec<&ServicePlan> = plan.services.iter().filter(|entry| entry.core == core).collect();

@@ -10,6 +10,7 @@ use crate::promises::method::{Asks, Method};
 use crate::refusal::{Cause, NearestFit, Refusal};
 use crate::trial::{in_tenths, Trial, TENTHS};
 use crate::words::{reason, share, time};
+use crate::xen::for_leftovers;
 use giusto_model::{
     longest_wait, Admission, Backend, Bandwidth, Cap, Duration, Host, LeftoverPlan, Promise, Reason, Service,
     ServicePlan, SiteModes, STOPPED,
@@ -37,6 +38,14 @@ pub(crate) fn leftovers(
     let asked: Vec<(&Service, Bandwidth)> = on.services.iter().filter_map(|service| floor_of(service)).collect();
     let Some(&(largest, _)) = asked.iter().max_by_key(|(_, floor)| *floor) else { return Ok(Vec::new()) };
     let range = || Refusal::tasks(&largest.name, giusto_analysis::Error::Range);
+    let open = &for_leftovers(host, open, services);
+    if open.is_empty() {
+        return Err(Refusal::Asked {
+            service: largest.name.clone(),
+            why: "each core of its host is one that another service has to have to itself".into(),
+            instead: "expected a core more, or other promises of these".into(),
+        });
+    }
     let cores = preference(host, open, services).ok_or_else(range)?;
     let available = sum_down(cores.iter().map(|(_, left)| *left)).ok_or_else(range)?;
     let floors: Vec<Bandwidth> = asked.iter().map(|(_, floor)| *floor).collect();
