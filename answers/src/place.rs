@@ -171,10 +171,7 @@ impl<'a> Places<'a> {
                 let services = self.known(&node)?.services.clone();
                 let site = self.named(&node, &services)?;
                 let class = self.class(&node)?;
-                let planned = services.is_empty().then(Vec::new).map_or_else(
-                    || Ok(admit(&site, &class.facts, &Kept::default())?.services),
-                    |none| Ok::<_, Refusal>(none),
-                )?;
+                let planned = admit(&site, &class.facts, &Kept::default())?.services;
                 json!({"giusto": 1, "thousandths": class.capacity, "services": planned})
             }
         })
@@ -350,7 +347,3 @@ fn most(host: &Host, facts: &Facts) -> u64 {
     });
     each.min().unwrap_or(0) as u64 * host.cores.len() as u64
 }
-
-#[cfg(test)]
-#[path = "place_tests.rs"]
-mod tests;

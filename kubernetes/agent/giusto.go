@@ -41,13 +41,13 @@ type Status struct {
 
 // ServiceStatus is one of its services.
 type ServiceStatus struct {
-	Name    string `json:"name"`
-	Core    *int32 `json:"core"`
-	Backend string `json:"backend"`
-	Budget  *int64 `json:"budget_ns"`
-	Period  *int64 `json:"period_ns"`
-	Threads int    `json:"threads"`
-	State   string `json:"state"`
+	Name    string  `json:"name"`
+	Core    *int32  `json:"core"`
+	Backend string  `json:"backend"`
+	Budget  *int64  `json:"budget_ns"`
+	Period  *int64  `json:"period_ns"`
+	Threads int     `json:"threads"`
+	State   string  `json:"state"`
 	Recent  float64 `json:"supplied_recent"`
 	Demand  *struct {
 		Drifted *int64 `json:"drifted_since_ns"`

@@ -33,9 +33,9 @@ stamp=$(cat go.mod go.sum | sha256sum)
 if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
 	echo "kubernetes $version is built from Go modules: minutes, once"
 	for command in kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
-		nice -n 5 go build -p 2 -ldflags "$flags" -o "$out/" k8s.io/kubernetes/cmd/$command
+		go build -p 2 -ldflags "$flags" -o "$out/" k8s.io/kubernetes/cmd/$command
 	done
 	echo "$stamp" >"$out/stamp"
 fi
 cd ..
-nice -n 5 go build -p 2 -trimpath -ldflags '-s -w' -o "$out/" ./cmd/giusto-kubernetes
+go build -p 2 -trimpath -ldflags '-s -w' -o "$out/" ./cmd/giusto-kubernetes

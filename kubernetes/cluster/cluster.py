@@ -208,11 +208,8 @@ class Cluster:
         images.archive(archives / "redis.tar", "giusto.test/redis:1",
                        {"usr/bin/redis-server": redis, "bin/sh": Path("/bin/busybox"), **images.libraries(redis)},
                        ["/usr/bin/redis-server"])
-        own = PROGRAMS / "giusto-kubernetes"
-        giusto = TARGET / "release/giusto"
         images.archive(archives / "giusto.tar", "giusto.test/giusto-kubernetes:1",
-                       {"usr/bin/giusto-kubernetes": own, "usr/bin/giusto": giusto, **images.libraries(giusto)},
-                       ["/usr/bin/giusto-kubernetes"])
+                       images.giusto(PROGRAMS / "giusto-kubernetes", TARGET / "release/giusto"), ["/usr/bin/giusto-kubernetes"])
         images.archive(archives / "scheduler.tar", "giusto.test/kube-scheduler:1",
                        {"usr/bin/kube-scheduler": PROGRAMS / "kube-scheduler"}, ["/usr/bin/kube-scheduler"])
         for file in sorted(archives.glob("*.tar")):

@@ -56,3 +56,8 @@ def libraries(program: Path) -> dict[str, Path | bytes]:
         if word.startswith("/"):
             found[word.lstrip("/")] = Path(word)
     return found
+
+
+def giusto(own: Path, program: Path) -> dict[str, Path | bytes]:
+    """What agent and extender need: both programs, and what giusto is linked to."""
+    return {"usr/bin/giusto-kubernetes": own, "usr/bin/giusto": program, **libraries(program)}

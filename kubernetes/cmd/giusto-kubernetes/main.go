@@ -12,8 +12,8 @@ import (
 	"os/exec"
 	"syscall"
 
-	"giusto.dev/kubernetes/agent"
 	"github.com/go-logr/logr"
+	"giusto.dev/kubernetes/agent"
 	api "giusto.dev/kubernetes/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgo "k8s.io/client-go/kubernetes/scheme"

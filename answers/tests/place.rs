@@ -1,7 +1,9 @@
-//! Tests of `giusto place`.
+//! `giusto place`: what it admits is what `giusto plan` would.
 
-use super::*;
+use giusto_answers::place::Places;
+use giusto_model::Backend;
 use giusto_planner::Facts;
+use serde_json::{json, Value};
 
 fn machine() -> Facts {
     Facts::typical(vec![0, 1])
@@ -94,4 +96,14 @@ fn facts_come_back_as_they_were_told() {
     let facts = Facts { insist: Some(Backend::Manager), ..machine() };
     let text = serde_json::to_string(&facts).unwrap();
     assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), facts);
+}
+
+#[test]
+fn each_question_of_the_golden_has_an_answer() {
+    let mut places = Places::new(&machine);
+    let golden = include_str!("../../formats/goldens/place.jsonl");
+    let answers: Vec<Value> =
+        golden.lines().map(|line| serde_json::from_str(&places.answer(line)).unwrap()).collect();
+    assert!(answers.iter().all(|answer| answer["giusto"] == 1 && answer.get("error").is_none()), "{answers:#?}");
+    assert_eq!(answers.iter().filter(|answer| answer["refused"]["exit"] == 1).count(), 1, "{answers:#?}");
 }
