@@ -105,14 +105,9 @@ func (c *Controller) pod(ctx context.Context, request reconcile.Request) (reconc
 	var pod core.Pod
 	err := c.Get(ctx, request.NamespacedName, &pod)
 	if apierrors.IsNotFound(err) {
-		for _, uid := range c.Ledger.Named(request.NamespacedName) {
-			gone := core.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}
-			if err := c.Ledger.Pod(ctx, &gone, true); err != nil {
-				return reconcile.Result{}, err
-			}
-			c.Extender.Forget(uid)
-		}
-		return reconcile.Result{}, nil
+		uid := c.Ledger.Named(request.NamespacedName)
+		c.Extender.Forget(uid)
+		return reconcile.Result{}, c.Ledger.Unbind(uid)
 	}
 	if err != nil {
 		return reconcile.Result{}, err

@@ -174,7 +174,7 @@ func (c *Controller) enforced(ctx context.Context, pods []core.Pod, status *api.
 			reason, why = "NoAgent", fmt.Sprintf("node %s has no agent of giusto", pod.Spec.NodeName)
 			continue
 		}
-		if time.Since(node.Status.Heartbeat.Time) > ledger.Silent {
+		if c.Ledger.SilentFor(node.Name) > ledger.Silent {
 			silent = fmt.Sprintf("the agent on node %s says nothing since %s", node.Name, node.Status.Heartbeat.UTC().Format(time.RFC3339))
 			continue
 		}

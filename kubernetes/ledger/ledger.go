@@ -51,7 +51,9 @@ type node struct {
 	cores, keepFree string
 	facts           json.RawMessage
 	capacity        int64
-	heard           time.Time
+	// What it wrote last by its own clock, and when that came by this one.
+	heartbeat time.Time
+	heard     time.Time
 }
 
 // Ledger is the picture. Its methods may be called at the same time.
@@ -61,12 +63,14 @@ type Ledger struct {
 
 	lock    sync.Mutex
 	entries map[types.UID]*entry
+	names   map[types.NamespacedName]types.UID
 	nodes   map[string]*node
 }
 
 // New is an empty one, that reads promises from reader.
 func New(planner *planner.Planner, reader client.Reader) *Ledger {
-	return &Ledger{Planner: planner, Reader: reader, entries: map[types.UID]*entry{}, nodes: map[string]*node{}}
+	return &Ledger{Planner: planner, Reader: reader, entries: map[types.UID]*entry{},
+		names: map[types.NamespacedName]types.UID{}, nodes: map[string]*node{}}
 }
 
 // Asks is what a pod asks; nil: it has no promise. Errors: what is wrong with its promise, in words.
@@ -97,6 +101,12 @@ func (l *Ledger) Pod(ctx context.Context, pod *core.Pod, gone bool) error {
 	}
 	l.lock.Lock()
 	defer l.lock.Unlock()
+	// A StatefulSet's next pod has the name of the last one.
+	if old := l.names[client.ObjectKeyFromObject(pod)]; old != "" && old != pod.UID {
+		if err := l.drop(old); err != nil {
+			return err
+		}
+	}
 	own := l.entries[pod.UID]
 	if own != nil && !gone && pod.Spec.NodeName == "" && !own.bound.IsZero() && time.Since(own.bound) < Assumed {
 		return nil
@@ -105,18 +115,26 @@ func (l *Ledger) Pod(ctx context.Context, pod *core.Pod, gone bool) error {
 		own.bound = time.Time{}
 		return nil
 	}
-	if own != nil {
-		delete(l.entries, pod.UID)
-		if own.no == nil {
-			if err := l.Planner.Remove(own.node, own.service); err != nil {
-				return err
-			}
-		}
-	}
-	if asked == nil {
-		return nil
+	if err := l.drop(pod.UID); err != nil || asked == nil {
+		return err
 	}
 	return l.put(pod, pod.Spec.NodeName, asked, time.Time{})
+}
+
+// drop counts a pod no longer, if it was.
+func (l *Ledger) drop(pod types.UID) error {
+	own := l.entries[pod]
+	if own == nil {
+		return nil
+	}
+	delete(l.entries, pod)
+	if l.names[own.pod] == pod {
+		delete(l.names, own.pod)
+	}
+	if own.no != nil {
+		return nil
+	}
+	return l.Planner.Remove(own.node, own.service)
 }
 
 // put counts a pod on a node, or why not.
@@ -126,6 +144,7 @@ func (l *Ledger) put(pod *core.Pod, node string, asked *Asked, bound time.Time) 
 	var refused *planner.Refused
 	var input *planner.Input
 	if no == nil || errors.As(no, &refused) || errors.As(no, &input) {
+		l.names[client.ObjectKeyFromObject(pod)] = pod.UID
 		return nil
 	}
 	delete(l.entries, pod.UID)
@@ -136,20 +155,14 @@ func (l *Ledger) put(pod *core.Pod, node string, asked *Asked, bound time.Time) 
 func (l *Ledger) Bind(pod *core.Pod, node string, asked *Asked) error {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if own := l.entries[pod.UID]; own != nil {
-		if own.no == nil {
-			if err := l.Planner.Remove(own.node, own.service); err != nil {
-				return err
-			}
-		}
-		delete(l.entries, pod.UID)
+	if err := l.drop(pod.UID); err != nil {
+		return err
 	}
 	if err := l.put(pod, node, asked, time.Now()); err != nil {
 		return err
 	}
 	if no := l.entries[pod.UID].no; no != nil {
-		delete(l.entries, pod.UID)
-		return no
+		return errors.Join(no, l.drop(pod.UID))
 	}
 	return nil
 }
@@ -158,12 +171,7 @@ func (l *Ledger) Bind(pod *core.Pod, node string, asked *Asked) error {
 func (l *Ledger) Unbind(pod types.UID) error {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	own := l.entries[pod]
-	if own == nil || own.no != nil {
-		return nil
-	}
-	delete(l.entries, pod)
-	return l.Planner.Remove(own.node, own.service)
+	return l.drop(pod)
 }
 
 // Node tells how a node is now; gone: it can enforce nothing. It returns whether what it is has changed.
@@ -186,14 +194,16 @@ func (l *Ledger) Node(object *api.GiustoNode, gone bool) (bool, error) {
 	}
 	keepFree := string(status.KeepFree)
 	if own != nil && own.cores == status.Cores && own.keepFree == keepFree && bytes.Equal(own.facts, status.Facts.Raw) {
-		own.heard = status.Heartbeat.Time
+		if !own.heartbeat.Equal(status.Heartbeat.Time) {
+			own.heartbeat, own.heard = status.Heartbeat.Time, time.Now()
+		}
 		return false, nil
 	}
 	capacity, err := l.Planner.Node(name, status.Cores, keepFree, status.Facts.Raw)
 	if err != nil {
 		return false, err
 	}
-	l.nodes[name] = &node{status.Cores, keepFree, status.Facts.Raw, capacity, status.Heartbeat.Time}
+	l.nodes[name] = &node{status.Cores, keepFree, status.Facts.Raw, capacity, status.Heartbeat.Time, time.Now()}
 	return true, nil
 }
 
@@ -218,6 +228,16 @@ func (l *Ledger) Fit(asked *Asked, nodes []string) (planner.Fit, error) {
 		fit.Refused[name] = "its agent of giusto says nothing"
 	}
 	return fit, nil
+}
+
+// SilentFor is how long a node's agent has written nothing; 0: it is not known.
+func (l *Ledger) SilentFor(node string) time.Duration {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if own := l.nodes[node]; own != nil {
+		return time.Since(own.heard)
+	}
+	return 0
 }
 
 // Knows tells whether a node's agent has told what it is.
@@ -255,17 +275,11 @@ func (l *Ledger) Waits(pod types.UID) bool {
 	return own != nil && !own.bound.IsZero()
 }
 
-// Named are the pods that are known by this name. O(pods).
-func (l *Ledger) Named(name types.NamespacedName) []types.UID {
+// Named is the pod that is counted under this name; "": none.
+func (l *Ledger) Named(name types.NamespacedName) types.UID {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	var found []types.UID
-	for uid, one := range l.entries {
-		if one.pod == name {
-			found = append(found, uid)
-		}
-	}
-	return found
+	return l.names[name]
 }
 
 // On are the pods that are counted on a node.
