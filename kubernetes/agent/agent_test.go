@@ -126,9 +126,9 @@ func TestVerdicts(t *testing.T) {
 		expected, now string
 	}{
 		{nil, "cannot-tell", "p99 5ns"},
-		{[]string{"kept"}, "kept", "p99.9 12.346ms"},
-		{[]string{"kept", "cannot-tell"}, "cannot-tell", "p99.9 12.346ms, p99.9 12.346ms"},
-		{[]string{"cannot-tell", "missed"}, "missed", "p99.9 12.346ms, p99.9 12.346ms"},
+		{[]string{"kept"}, "kept", "p99.9 12.35ms"},
+		{[]string{"kept", "cannot-tell"}, "cannot-tell", "p99.9 12.35ms, p99.9 12.35ms"},
+		{[]string{"cannot-tell", "missed"}, "missed", "p99.9 12.35ms, p99.9 12.35ms"},
 	} {
 		status := podStatus(server(one.verdicts...))
 		if status.Verdict != one.expected || status.Now != one.now {

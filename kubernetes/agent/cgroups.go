@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	core "k8s.io/api/core/v1"
@@ -43,8 +44,8 @@ func (c Cgroups) Find(pod *core.Pod, id string) (string, error) {
 			}
 		}
 	}
-	// kubelet may have been told to put all of them below another cgroup.
-	for _, hierarchy := range hierarchies {
+	// kubelet may have been told to put all of them below another cgroup. Below the root of v1 are the other hierarchies.
+	for _, hierarchy := range slices.Backward(hierarchies) {
 		if name := c.search(hierarchy, pod, id); name != "" {
 			return name, nil
 		}

@@ -198,8 +198,11 @@ func numbersOf(server *ServiceStatus, status *api.PodStatus) {
 func percentile(percent float64, now *int64) string {
 	value := "-"
 	if now != nil {
-		length := time.Duration(*now)
-		value = length.Round(max(length/1000, 1)).String()
+		length, unit := time.Duration(*now), time.Duration(1)
+		for length/unit >= 10_000 { // four digits
+			unit *= 10
+		}
+		value = length.Round(unit).String()
 	}
 	return "p" + strconv.FormatFloat(percent, 'f', -1, 64) + " " + value
 }

@@ -147,7 +147,7 @@ func (e *Extender) nowhere(pod *core.Pod, asked *ledger.Asked, failed extenderv1
 	if err == nil {
 		return
 	}
-	e.tell(pod, "DoesNotFit", fmt.Sprintf("on node %s: %v", nodes[0], err))
+	e.tell(pod, "DoesNotFit", fmt.Sprintf("on node %s, with this pod: %v", nodes[0], err))
 }
 
 func (e *Extender) lately(pod types.UID) bool {

@@ -25,6 +25,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // cluster is an extender over objects in memory.
@@ -42,7 +43,13 @@ type cluster struct {
 
 func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
 	c := &cluster{t: t, plans: objects.Planner(t), events: record.NewFakeRecorder(1000)}
-	c.client = fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(promises...).Build()
+	bind := func(ctx context.Context, to client.Client, _ string, pod, binding client.Object, _ ...client.SubResourceCreateOption) error {
+		own := pod.DeepCopyObject().(*core.Pod)
+		own.Spec.NodeName = binding.(*core.Binding).Target.Name
+		return to.Update(ctx, own)
+	}
+	c.client = fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(promises...).
+		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: bind}).Build()
 	c.books = ledger.New(c.plans, c.client)
 	c.own = &Extender{Ledger: c.books, Client: c.client, Events: c.events, Ready: func() bool { return true }}
 	c.http = httptest.NewServer(c.own.Handler())
