@@ -307,7 +307,7 @@ class Kubernetes(unittest.TestCase):
     def test_4_what_the_api_refuses_and_what_agents_may(self) -> None:
         for service, expected in (
             ({"promise": "as-if-alone", "tasks": [{"wcet": "1", "period": "10ms"}]}, "wcet"),
-            ({"promise": {"p99": "9ms"}, "arrivals": {"poisson": "40/s"}}, "arrivals and execution go together"),
+            ({"promise": {"p99": "9ms"}, "arrivals": {"poisson": "40/s"}, "tasks": [{"wcet": "1ms", "period": "9ms"}]}, "not both"),
             ({"promise": "leftovers", "start": "x"}, "unknown field"),
         ):
             no = self.cluster.kubectl("apply", "--validate=strict", "-f", "-", check=False, text=json.dumps(promise("bad", service)))

@@ -74,9 +74,9 @@ class Cluster:
         """Starts a component; its output goes to logs/NAME.log."""
         command = [str(word) for word in words]
         self.commands[name] = command
-        log = (self.folder / "logs" / f"{name}.log").open("ab")
-        self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
-                                              env={**os.environ, "KUBECONFIG": str(self.kubeconfig)})
+        with (self.folder / "logs" / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+                                                  env={**os.environ, "KUBECONFIG": str(self.kubeconfig)})
 
     def kill(self, name: str, how: int = signal.SIGKILL) -> None:
         """Ends a component and waits for it."""
@@ -255,6 +255,9 @@ class Cluster:
             subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
         self.remove_cgroups()
         subprocess.run(["ip", "netns", "list"], check=False, capture_output=True)
+        logs = TARGET / "kubernetes/logs"  # of the last run, to be read after a failure
+        shutil.rmtree(logs, ignore_errors=True)
+        shutil.copytree(self.folder / "logs", logs, dirs_exist_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_shims(self) -> None:

@@ -30,8 +30,9 @@ import (
 const (
 	// largest is how many bytes a question may have: a pod, and the names of 10,000 nodes.
 	largest = 16 << 20
-	// again is how soon it is told once more why a pod fits nowhere.
-	again = 10 * time.Second
+	// again is how soon it is told once more why a pod fits nowhere, atOnce of how many pods it is found out at once.
+	again  = 10 * time.Second
+	atOnce = 1
 )
 
 // Extender answers. Client reads from a cache, and binds.
@@ -42,8 +43,9 @@ type Extender struct {
 	// Ready tells whether all objects of the cluster are in the ledger.
 	Ready func() bool
 
-	lock sync.Mutex
-	told map[types.UID]told
+	lock   sync.Mutex
+	told   map[types.UID]told
+	asking map[types.UID]struct{}
 }
 
 // told is why a pod fits nowhere.
@@ -129,11 +131,9 @@ func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *e
 	return &result
 }
 
-// nowhere tells in full, with the nearest fit, why a pod fits on no node: by the first one that could enforce it.
+// nowhere tells in full, with the nearest fit, why a pod fits on no node: by the first one that could enforce it. That takes many
+// plans, and kube-scheduler does not wait for it.
 func (e *Extender) nowhere(pod *core.Pod, asked *ledger.Asked, failed extenderv1.FailedNodesMap) {
-	if e.lately(pod.UID) {
-		return
-	}
 	nodes := make([]string, 0, len(failed))
 	for name := range failed {
 		nodes = append(nodes, name)
@@ -142,18 +142,36 @@ func (e *Extender) nowhere(pod *core.Pod, asked *ledger.Asked, failed extenderv1
 		e.tell(pod, "NoAgent", "no node that it may be on has an agent of giusto that can enforce promises")
 		return
 	}
-	slices.Sort(nodes)
-	err := e.Ledger.Planner.Why(nodes[0], asked.Service, asked.Keys)
-	if err == nil {
+	name := slices.Min(nodes)
+	if !e.begin(pod.UID) {
 		return
 	}
-	e.tell(pod, "DoesNotFit", fmt.Sprintf("on node %s, with this pod: %v", nodes[0], err))
+	go func() {
+		defer e.done(pod.UID)
+		if err := e.Ledger.Planner.Why(name, asked.Service, asked.Keys); err != nil {
+			e.tell(pod, "DoesNotFit", fmt.Sprintf("on node %s, with this pod: %v", name, err))
+		}
+	}()
 }
 
-func (e *Extender) lately(pod types.UID) bool {
+// begin tells whether it is to be found out now why a pod fits nowhere: not if that was told lately, and of so many at once.
+func (e *Extender) begin(pod types.UID) bool {
 	e.lock.Lock()
 	defer e.lock.Unlock()
-	return time.Since(e.told[pod].at) < again
+	if _, is := e.asking[pod]; is || len(e.asking) >= atOnce || time.Since(e.told[pod].at) < again {
+		return false
+	}
+	if e.asking == nil {
+		e.asking = map[types.UID]struct{}{}
+	}
+	e.asking[pod] = struct{}{}
+	return true
+}
+
+func (e *Extender) done(pod types.UID) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	delete(e.asking, pod)
 }
 
 // tell makes an event of why a pod is nowhere, and keeps it for the promise's status.

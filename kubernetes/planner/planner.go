@@ -64,6 +64,7 @@ type node struct {
 // Planner is the child, and what it was told. Its methods may be called at the same time; one question is answered at a time.
 type Planner struct {
 	program string
+	aside   bool // in time that others leave
 
 	lock  sync.Mutex
 	nodes map[string]*node
@@ -122,6 +123,9 @@ func (p *Planner) start() error {
 	}
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("cannot start the planner: %w", err)
+	}
+	if p.aside {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, child.Process.Pid, 19)
 	}
 	p.child, p.in, p.out = child, in, bufio.NewReaderSize(out, 1<<20)
 	for name, node := range p.nodes {
@@ -284,11 +288,18 @@ func (p *Planner) Fits(keys json.RawMessage, nodes, without []string) (Fit, erro
 	return fit, err
 }
 
-// Why says in full why a node does not take a service, and what would fit; nil: it does.
-func (p *Planner) Why(node, name string, keys json.RawMessage) error {
+// Why says in full why a node does not take a service, and what would fit; nil: it does. That takes many plans, so another child is
+// asked, and who asks this one does not wait.
+func (p *Planner) Why(name, service string, keys json.RawMessage) error {
 	p.lock.Lock()
-	defer p.lock.Unlock()
-	return p.ask(map[string]any{"do": "why", "node": node, "name": name, "keys": keys}, nil)
+	apart := New(p.program)
+	apart.aside = true
+	if own := p.nodes[name]; own != nil {
+		apart.nodes[name] = &node{own.told, slices.Clone(own.services)}
+	}
+	p.lock.Unlock()
+	defer apart.Close()
+	return apart.ask(map[string]any{"do": "why", "node": name, "name": service, "keys": keys}, nil)
 }
 
 // Needs is what a service reserves on a machine that has nothing else to do, in thousandths of a core.

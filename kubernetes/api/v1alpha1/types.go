@@ -102,7 +102,6 @@ type Share string
 // Service is what a service of a site file has, but for what the pod says: where it comes from, on which host it is, its restarts.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.tasks) && has(self.arrivals))",message="tasks go with every-deadline and as-if-alone, arrivals with percentiles: not both"
-// +kubebuilder:validation:XValidation:rule="has(self.arrivals) == has(self.execution)",message="arrivals and execution go together"
 // +kubebuilder:validation:XValidation:rule="!has(self.copies) || has(self.threads)",message="copies need threads: how its workers are called"
 type Service struct {
 	// every-deadline, as-if-alone, leftovers, {p99: 50ms} or {supply: 3ms/10ms}.
