@@ -97,6 +97,7 @@ class Law(threading.Thread):
         for pod in told.get("status", {}).get("pods", []):
             own = services.get(pod.get("service"))
             there = bool(own) and own["threads"] > 0 and own["state"] not in ("awaited", "ended")
+            there = there and not any(own["name"] in warning for warning in (real or {})["warnings"])
             if pod["enforced"] and not there:
                 false.add(pod["uid"])
         for uid in list(self.since):

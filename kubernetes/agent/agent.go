@@ -55,7 +55,8 @@ type Agent struct {
 	thousandths int64
 	wrong       error // why nothing can be enforced here
 	services    map[types.UID]*service
-	inForce     []byte // the site
+	inForce     []byte   // the site
+	leaving     []string // cgroups of containers that are let go
 	running     *Status
 	told        told
 }
@@ -89,6 +90,12 @@ func (a *Agent) Step(ctx context.Context) error {
 		return err
 	}
 	failed := a.enforce(ctx)
+	if failed == nil {
+		for _, cgroup := range a.leaving {
+			failed = errors.Join(failed, a.Cgroups.Back(cgroup))
+		}
+		a.leaving = nil
+	}
 	status, err := a.Giusto.Status()
 	if err != nil && !errors.Is(err, ErrNotRunning) {
 		failed = cmp.Or(failed, err)
@@ -153,6 +160,9 @@ func (a *Agent) follow(ctx context.Context) error {
 	for uid, own := range a.services {
 		if !there[uid] {
 			delete(a.services, uid)
+			if own.cgroup != "" {
+				a.leaving = append(a.leaving, own.cgroup)
+			}
 			if own.keys != nil {
 				if err := a.Planner.Remove(node, own.name); err != nil {
 					return err
@@ -288,6 +298,13 @@ func (a *Agent) enforce(ctx context.Context) error {
 			return a.Giusto.Stop(ctx)
 		}
 		return nil
+	}
+	for _, own := range a.services {
+		if own.keys != nil && own.cgroup != "" {
+			if err := a.Cgroups.Free(own.cgroup); err != nil {
+				return fmt.Errorf("pod %s: its processes cannot leave their cpu cgroup, which allows no real-time priority: %w", own.pod.Name, err)
+			}
+		}
 	}
 	if runs && bytes.Equal(site, a.inForce) && status.State != "stopping" {
 		return nil

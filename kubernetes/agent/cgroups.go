@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	core "k8s.io/api/core/v1"
 )
@@ -111,6 +112,50 @@ func (c Cgroups) peopled(hierarchy, name string) bool {
 		}
 	}
 	return false
+}
+
+// Free lets the threads of a container have real-time priorities: in a cpu cgroup of v1 without real-time runtime, which a kernel with
+// RT_GROUP_SCHED gives to each new one, they may have none. Its processes go to that hierarchy's root, where shares and quotas of
+// the container do not hold them; the budget of the promise does.
+func (c Cgroups) Free(name string) error {
+	folder := filepath.Join(c.Root, "cpu", name)
+	if runtime, err := os.ReadFile(filepath.Join(folder, "cpu.rt_runtime_us")); err != nil || strings.TrimSpace(string(runtime)) != "0" {
+		return nil
+	}
+	return c.move(processes(folder), filepath.Join(c.Root, "cpu"))
+}
+
+// Back takes back what Free did, of those processes that are in the container's cgroups of other hierarchies.
+func (c Cgroups) Back(name string) error {
+	folder := filepath.Join(c.Root, "cpu", name)
+	if _, err := os.Stat(folder); err != nil {
+		return nil
+	}
+	return c.move(processes(filepath.Join(c.Root, "systemd", name)), folder)
+}
+
+func (c Cgroups) move(all []string, to string) error {
+	var failed error
+	for _, process := range all {
+		err := os.WriteFile(filepath.Join(to, "cgroup.procs"), []byte(process), 0)
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// processes are those in a cgroup and below it.
+func processes(folder string) []string {
+	var all []string
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			text, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+			all = append(all, strings.Fields(string(text))...)
+		}
+		return nil
+	})
+	return all
 }
 
 // Leave takes this process out of its container's cgroups, into the roots: what it starts outlives the container.

@@ -148,7 +148,7 @@ func (a *Agent) pod(own *service, failed error) api.PodStatus {
 		return no("NotRunning", fmt.Errorf("giusto run waits for its container: %s", server.State))
 	}
 	for _, warning := range a.running.Warnings {
-		if a.running.State == "degraded" && strings.Contains(warning, "'"+own.name+"'") {
+		if a.running.State == "degraded" && strings.Contains(warning, own.name) {
 			return no("Degraded", fmt.Errorf("%s", warning))
 		}
 	}
