@@ -316,10 +316,13 @@ class Kubernetes(unittest.TestCase):
         self.cluster.apply(promise("bad", {"promise": "always"}))
         self.assertIn("always", self.until("bad", "Planned", "False", "BadInput")["message"])
         token = self.cluster.kubectl("-n", OWN, "create", "token", "agent").stdout.strip()
-        for verb, kind, allowed in (("list", "pods", True), ("get", "secrets", False), ("patch", "nodes/status", False),
-                                    ("patch", "promises/status", False), ("patch", "giustonodes/status", True), ("create", "pods", False)):
-            said = self.cluster.kubectl("auth", "can-i", verb, kind, "--as", f"system:serviceaccount:{OWN}:agent", check=False).stdout
-            self.assertEqual(said.strip() == "yes", allowed, f"{verb} {kind}: {said}")
+        for verb, kind, part, allowed in (
+            ("list", "pods", "", True), ("get", "secrets", "", False), ("patch", "nodes", "status", False), ("create", "pods", "", False),
+            ("patch", "promises.giusto.io", "status", False), ("patch", "giustonodes.giusto.io", "status", True),
+        ):
+            said = self.cluster.kubectl("auth", "can-i", verb, kind, f"--subresource={part}", "--as", f"system:serviceaccount:{OWN}:agent",
+                                        check=False).stdout
+            self.assertEqual(said.strip() == "yes", allowed, f"{verb} {kind} {part}: {said}")
         foreign = {"apiVersion": "giusto.io/v1alpha1", "kind": "GiustoNode", "metadata": {"name": "another"}}
         no = self.cluster.kubectl("--token", token, "create", "-f", "-", check=False, text=json.dumps(foreign))
         self.assertIn("its own node only", no.stderr)

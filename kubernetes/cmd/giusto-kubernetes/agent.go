@@ -31,7 +31,8 @@ func node(words []string) error {
 	name := set.String("node", os.Getenv("NODE_NAME"), "`name` of the node that this is [NODE_NAME]")
 	cores := set.String("cores", "", "`cores` that promises may use, such as 1-3 [all]")
 	keepFree := set.String("keep-free", "", "`share` of each of them that stays free for the kernel, kubelet and giusto [5%]")
-	backend := set.String("backend", "", "insist on a `backend` for all promises (deadline, manager)")
+	// Deadline would take cores out of the cpusets that kubelet and the runtime write.
+	backend := set.String("backend", "manager", "the `backend` of all promises; manager touches no cpuset of kubelet's")
 	reserved := set.String("reserved", "", "`cores` of kubelet's reservedSystemCPUs, where its CPU manager is static")
 	kubelet := set.String("kubelet", "/var/lib/kubelet", "`folder` of kubelet's state")
 	program := set.String("giusto", "giusto", "the `program` giusto")
