@@ -58,6 +58,19 @@ def promise(name: str, service: dict[str, Any], **spec: Any) -> dict[str, Any]:
             "spec": {"selector": {"matchLabels": {"app": name}}, "service": service, **spec}}
 
 
+def requests(to: socket.socket, count: int) -> list[float]:
+    """How long requests take that are sent 2 ms apart, from when each was due: who is late does not hide what waits."""
+    took, begin = [], time.monotonic()
+    for turn in range(count):
+        due = begin + turn * 0.002
+        time.sleep(max(0.0, due - time.monotonic()))
+        to.sendall(b"PING\r\n")
+        if not to.recv(64).endswith(b"\r\n"):
+            raise AssertionError("expected the whole answer of a PING")
+        took.append(time.monotonic() - due)
+    return took
+
+
 SPIN = ["/bin/sh", "-c", "while :; do :; done"]
 
 
@@ -326,6 +339,49 @@ class Kubernetes(unittest.TestCase):
         foreign = {"apiVersion": "giusto.io/v1alpha1", "kind": "GiustoNode", "metadata": {"name": "another"}}
         no = self.cluster.kubectl("--token", token, "create", "-f", "-", check=False, text=json.dumps(foreign))
         self.assertIn("its own node only", no.stderr)
+
+    def test_5_redis_beside_hogs_is_measured(self) -> None:
+        """The same requests to two Redis beside hogs, one with a promise: what they take, by the one who asks."""
+        cluster = self.cluster
+        task = {"name": "get", "wcet": "200us", "period": "2ms"}
+        serve = ["/usr/bin/redis-server", "--save", "", "--protected-mode", "no"]
+        cluster.apply(promise("cache", {"promise": "as-if-alone", "tasks": [task]}),
+                      workload("cache", "redis", serve, schedulerName="giusto"), workload("plain", "redis", serve),
+                      workload("hog", "busybox", SPIN, replicas=4))
+        self.until("cache", "Enforced", "True")
+        wait("all run", lambda: all(pod["status"]["phase"] == "Running" for name in ("plain", "hog") for pod in self.pods(name)))
+        took: dict[str, list[float]] = {"cache": [], "plain": []}
+        to = {name: socket.create_connection((self.pods(name)[0]["status"]["podIP"], 6379), timeout=30) for name in took}
+        for _ in range(4):  # in turns
+            for name, connection in to.items():
+                took[name] += requests(connection, 500)
+        for connection in to.values():
+            connection.close()
+        at = {name: [sorted(each)[int(part * (len(each) - 1))] * 1e3 for part in (0.5, 0.99)] for name, each in took.items()}
+        print(f"KUBERNETES: Redis beside four hogs, 2,000 requests each: with its promise p50 {at['cache'][0]:.3f} ms, p99 {at['cache'][1]:.3f} ms; "
+              f"without p50 {at['plain'][0]:.3f} ms, p99 {at['plain'][1]:.3f} ms; ratio of p99 {at['plain'][1] / at['cache'][1]:.1f}")
+        wait("what its requests take is told", lambda: "p99" in cluster.get("promise", "cache")["status"].get("now", ""))
+        print(cluster.kubectl("get", "promises").stdout)
+
+    def test_6_rolling_updates_scale_and_promises_that_change(self) -> None:
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "2ms/10ms"}}), workload("web", "busybox", SPIN, 2, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        cluster.kubectl("set", "env", "deployment/web", "GENERATION=2")
+        cluster.kubectl("rollout", "status", "deployment/web", "--timeout=100s")
+        wait("the old pods are gone", lambda: len(self.pods("web")) == 2)
+        self.until("web", "Enforced", "True")
+        cluster.apply(promise("web", {"promise": {"supply": "1ms/10ms"}}))
+        wait("the smaller budget is in force", lambda: [one["budget_ns"] for one in (giusto_status() or {})["services"]] == [10**6, 10**6])
+        for replicas in (4, 1):
+            cluster.kubectl("scale", "deployment", "web", f"--replicas={replicas}")
+            wait(f"{replicas} pods have their shares", lambda: cluster.get("promise", "web")["status"].get("enforced") == replicas)
+            self.until("web", "Enforced", "True")
+        cluster.kubectl("delete", "promise", "web")
+        wait("no promise, and nothing in force", lambda: giusto_status() is None)
+        uid = self.pods("web")[0]["metadata"]["uid"]
+        groups = [path.read_text() for path in Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs")]
+        self.assertEqual(len([text for text in groups if text]), 2, "a container's processes are not in its cpu cgroup again")
 
     def tearDown(self) -> None:
         self.cluster.kubectl("delete", "deployments,promises", "--all", "--wait=true", check=False)

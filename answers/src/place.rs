@@ -178,7 +178,9 @@ impl<'a> Places<'a> {
     }
 
     fn known(&self, node: &str) -> Result<&Node, No> {
-        self.nodes.get(node).ok_or_else(|| No::Input(format!("there is no host '{node}'; tell it with \"do\":\"node\"")))
+        self.nodes
+            .get(node)
+            .ok_or_else(|| No::Input(format!("there is no host '{node}'; tell it with \"do\":\"node\"")))
     }
 
     fn class(&self, node: &str) -> Result<&Class, No> {
@@ -288,7 +290,8 @@ impl<'a> Places<'a> {
     fn named(&self, node: &str, services: &BTreeMap<String, usize>) -> Result<Site, No> {
         let mut all: Vec<(&String, &usize)> = services.iter().collect();
         all.sort_by(|one, other| self.asked[*one.1].0.cmp(&self.asked[*other.1].0));
-        let service = |(name, number): (&String, &usize)| Service { name: name.clone(), ..self.asked[*number].1.clone() };
+        let service =
+            |(name, number): (&String, &usize)| Service { name: name.clone(), ..self.asked[*number].1.clone() };
         Ok(of(self.class(node)?.host.clone(), all.into_iter().map(service).collect()))
     }
 }
@@ -304,7 +307,9 @@ fn read(cores: &str, keep_free: Option<&str>, services: &[(&str, &Keys)]) -> Res
     host.extend(keep_free.map(|share| ("keep-free".to_string(), json!(share))));
     let mut all = Map::new();
     for (name, keys) in services {
-        if let Some(key) = ["start", "adopt", "on", "network", "modes", "agent"].iter().find(|key| keys.contains_key(**key)) {
+        if let Some(key) =
+            ["start", "adopt", "on", "network", "modes", "agent"].iter().find(|key| keys.contains_key(**key))
+        {
             return Err(No::Input(format!("'{key}' is not a key of a service that is placed")));
         }
         let mut keys = (*keys).clone();
@@ -340,7 +345,8 @@ fn reserved(plan: &Plan) -> u64 {
 
 /// What reservations may take of a host, in thousandths of a core, whichever backend keeps them: each core rounded down.
 fn most(host: &Host, facts: &Facts) -> u64 {
-    let there = facts.backends.iter().filter(|fact| fact.available && facts.insist.is_none_or(|own| own == fact.backend));
+    let there =
+        facts.backends.iter().filter(|fact| fact.available && facts.insist.is_none_or(|own| own == fact.backend));
     let each = there.map(|fact| {
         let (most, _) = capacity(host.keep_free, facts, fact.backend);
         u128::from(most.numer()) * 1000 / u128::from(most.denom())

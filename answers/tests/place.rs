@@ -35,7 +35,8 @@ fn services_fit_until_the_plan_of_the_same_site_is_refused() {
     for turn in 0.. {
         let name = format!("s{turn}");
         let put = ask(&mut places, json!({"do": "put", "node": "a", "name": name, "keys": supply("3ms/10ms")}));
-        let services: Vec<String> = (0..=taken).map(|n| format!("s{n}: {{adopt: {{pid: 9}}, promise: {{supply: 3ms/10ms}}}}")).collect();
+        let services: Vec<String> =
+            (0..=taken).map(|n| format!("s{n}: {{adopt: {{pid: 9}}, promise: {{supply: 3ms/10ms}}}}")).collect();
         let text = format!("giusto: 1\nhosts: {{node: {{cores: 0-1}}}}\nservices: {{{}}}", services.join(", "));
         let whole = giusto_planner::plan(&giusto_site::parse("s", &text).unwrap(), &machine());
         if put["left"].is_u64() {
@@ -102,8 +103,7 @@ fn facts_come_back_as_they_were_told() {
 fn each_question_of_the_golden_has_an_answer() {
     let mut places = Places::new(&machine);
     let golden = include_str!("../../formats/goldens/place.jsonl");
-    let answers: Vec<Value> =
-        golden.lines().map(|line| serde_json::from_str(&places.answer(line)).unwrap()).collect();
+    let answers: Vec<Value> = golden.lines().map(|line| serde_json::from_str(&places.answer(line)).unwrap()).collect();
     assert!(answers.iter().all(|answer| answer["giusto"] == 1 && answer.get("error").is_none()), "{answers:#?}");
     assert_eq!(answers.iter().filter(|answer| answer["refused"]["exit"] == 1).count(), 1, "{answers:#?}");
 }
