@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"giusto.dev/kubernetes/planner"
 	objects "giusto.dev/kubernetes/testing"
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,11 +41,15 @@ type cluster struct {
 	http   *httptest.Server
 	nodes  []string
 	took   []time.Duration // by filter calls
+	refuse bool            // the API server refuses bindings
 }
 
 func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
 	c := &cluster{t: t, plans: objects.Planner(t), events: record.NewFakeRecorder(1000)}
 	bind := func(ctx context.Context, to client.Client, _ string, pod, binding client.Object, _ ...client.SubResourceCreateOption) error {
+		if c.refuse {
+			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("conflict"))
+		}
 		own := pod.DeepCopyObject().(*core.Pod)
 		own.Spec.NodeName = binding.(*core.Binding).Target.Name
 		return to.Update(ctx, own)
@@ -208,6 +214,41 @@ func TestWhatGoesLeavesItsRoomAndWhatIsBoundTwiceCountsOnce(t *testing.T) {
 	}
 	if node, _ := c.again(waits); node == "" {
 		t.Error("a finished pod still has its core")
+	}
+	c.law()
+}
+
+// Between filter and bind another pod may have come, and the API server may refuse.
+func TestBindingIsTheAdmission(t *testing.T) {
+	c := newCluster(t, 1, objects.Promise(t, "db", whole))
+	for number := range 3 {
+		c.place(objects.Pod("db", number))
+	}
+	bind := func(pod *core.Pod) string {
+		args := extenderv1.ExtenderBindingArgs{PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: "node-0"}
+		return ask[extenderv1.ExtenderBindingResult](c, "bind", args).Error
+	}
+	var late []*core.Pod
+	for number := 3; number < 6; number++ {
+		late = append(late, objects.Pod("db", number))
+		if err := c.client.Create(context.Background(), late[number-3]); err != nil {
+			t.Fatal(err)
+		}
+		args := &extenderv1.ExtenderArgs{Pod: late[number-3], NodeNames: &c.nodes}
+		if fits := ask[extenderv1.ExtenderFilterResult](c, "filter", args); len(*fits.NodeNames) != 1 {
+			t.Fatal("one core is left, and no pod is bound there")
+		}
+	}
+	c.refuse = true
+	if no := bind(late[0]); !strings.Contains(no, "conflict") || c.books.On("node-0") != 3 {
+		t.Errorf("%d pods count; the API server refused: %q", c.books.On("node-0"), no)
+	}
+	c.refuse = false
+	if no := bind(late[1]); no != "" {
+		t.Error(no)
+	}
+	if no := bind(late[2]); !strings.Contains(no, "does not fit") {
+		t.Errorf("the fifth whole core of four: %q", no)
 	}
 	c.law()
 }
