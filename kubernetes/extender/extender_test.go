@@ -41,11 +41,12 @@ type cluster struct {
 	http   *httptest.Server
 	nodes  []string
 	took   []time.Duration // by filter calls
-	refuse bool            // the API server refuses bindings
+	beat   time.Time
+	refuse bool // the API server refuses bindings
 }
 
 func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
-	c := &cluster{t: t, plans: objects.Planner(t), events: record.NewFakeRecorder(1000)}
+	c := &cluster{t: t, plans: objects.Planner(t), events: record.NewFakeRecorder(1 << 20), beat: time.Now()}
 	bind := func(ctx context.Context, to client.Client, _ string, pod, binding client.Object, _ ...client.SubResourceCreateOption) error {
 		if c.refuse {
 			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("conflict"))
@@ -111,6 +112,17 @@ func (c *cluster) place(pod *core.Pod) (string, extenderv1.ExtenderFilterResult)
 
 func (c *cluster) again(pod *core.Pod) (string, extenderv1.ExtenderFilterResult) {
 	c.t.Helper()
+	if time.Since(c.beat) > ledger.Silent/3 { // agents tell that they are there
+		c.beat = time.Now()
+		for _, name := range c.nodes {
+			if !c.books.Knows(name) {
+				continue
+			}
+			if _, err := c.books.Node(objects.Node(name), false); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
 	args := &extenderv1.ExtenderArgs{Pod: pod, NodeNames: &c.nodes}
 	filtered := ask[extenderv1.ExtenderFilterResult](c, "filter", args)
 	if filtered.Error != "" || len(*filtered.NodeNames) == 0 {
