@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -18,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "kubernetes/cluster"))
-from cluster import NODE, TARGET, Cluster, wait  # noqa: E402
+from cluster import LEFT, NODE, SETTINGS, TARGET, Cluster, wait  # noqa: E402
 
 CONTROL = Path("/run/giusto/control")
 TRUE_WITHIN = 5.0
@@ -133,6 +134,7 @@ class Kubernetes(unittest.TestCase):
         if giusto_status() is not None:
             raise unittest.SkipTest("another giusto runs here")
         cls.before = cls.host()
+        cls.outside_before = cls.outside()
         folder = Path(tempfile.mkdtemp(prefix="giusto-kubernetes-", dir="/var/tmp"))
         cls.cluster = Cluster(folder)
         cls.addClassCleanup(cls.end)
@@ -182,6 +184,20 @@ class Kubernetes(unittest.TestCase):
             os.kill(status["pid"], signal.SIGTERM)
             wait("giusto run ends", lambda: giusto_status() is None)
         shutil.rmtree("/run/giusto-kubernetes", ignore_errors=True)
+        if (after := cls.outside()) != cls.outside_before:
+            raise AssertionError(f"the cluster has left something: {cls.outside_before} before, {after} now")
+
+    @staticmethod
+    def outside() -> dict[str, Any]:
+        """What kubelet, containerd and the network change of a machine."""
+        rules = [line for line in subprocess.run(["iptables-save"], capture_output=True, text=True).stdout.splitlines() if "KUBE" in line] \
+            if shutil.which("iptables-save") else []
+        return {
+            "settings": [(Path("/proc/sys") / name).read_text() for name in SETTINGS], "rules": rules,
+            "folders": [sorted(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT],
+            "interfaces": sorted(os.listdir("/sys/class/net")), "mounts": sorted(Cluster.mounts()),
+            "cgroups": sorted(str(one) for one in Path("/sys/fs/cgroup").glob("*/kubepods")),
+        }
 
     @staticmethod
     def host() -> dict[str, Any]:

@@ -31,10 +31,17 @@ address = "{folder}/containerd.sock"
 sandbox_image = "giusto.test/pause:1"
 restrict_oom_score_adj = true
 disable_apparmor = true
+[plugins."io.containerd.internal.v1.opt"]
+path = "{folder}/opt"
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = "{folder}/net.d"
 """
+# What kubelet, containerd and the network's plugins change outside of the folder: settings of the kernel, and what they leave.
+SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
+            "kernel/keys/root_maxbytes", "net/ipv4/ip_forward")
+LEFT = ("/run/netns", "/run/containerd", "/run/containerd/s", "/run/containerd/runc", "/var/lib/cni", "/var/lib/cni/results", "/var/lib/kubelet",
+        "/var/log/containers", "/var/log/pods")
 NETWORK = {
     "cniVersion": "0.4.0", "name": "giusto-test",
     "plugins": [{"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.77.0/24"}]],
@@ -63,6 +70,8 @@ class Cluster:
         self.commands: dict[str, list[str]] = {}
         self.kubeconfig = folder / "admin.kubeconfig"
         self.mounts_before = self.mounts()
+        self.settings = {name: (Path("/proc/sys") / name).read_text() for name in SETTINGS}
+        self.left = {name: set(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT}
 
     @staticmethod
     def mounts() -> set[str]:
@@ -115,7 +124,7 @@ class Cluster:
         self.spawn("controller-manager", PROGRAMS / "kube-controller-manager", "--kubeconfig", self.kubeconfig, "--secure-port=0",
                    "--leader-elect=false", "--use-service-account-credentials=true", "--service-account-private-key-file",
                    self.folder / "pki/sa.key", "--root-ca-file", self.folder / "pki/ca.crt",
-                   "--controllers", "*,-nodeipam,-route,-service-lb-controller,-cloud-node-lifecycle")
+                   "--flex-volume-plugin-dir", self.folder / "plugins", "--controllers", "*,-nodeipam,-route,-service-lb-controller,-cloud-node-lifecycle")
         self.scheduler(None)
         self.kubelet()
         wait("node Ready", lambda: self.kubectl("get", "node", NODE, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}",
@@ -190,7 +199,7 @@ class Cluster:
             "containerRuntimeEndpoint": f"unix://{self.folder}/containerd.sock", "enforceNodeAllocatable": ["pods"],
             "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%",
                              "nodefs.inodesFree": "1%"}, "imageGCHighThresholdPercent": 100,
-            "volumePluginDir": str(self.folder / "plugins"), "resolvConf": "", "podLogsDir": str(self.folder / "pod-logs"),
+            "volumePluginDir": str(self.folder / "plugins"), "resolvConf": "", "makeIPTablesUtilChains": False, "podLogsDir": str(self.folder / "pod-logs"),
         }))
         self.spawn("kubelet", PROGRAMS / "kubelet", "--config", path, "--kubeconfig", self.folder / "kubelet.kubeconfig",
                    "--hostname-override", NODE, "--root-dir", self.folder / "kubelet", "--cert-dir", self.folder / "kubelet/pki")
@@ -254,7 +263,7 @@ class Cluster:
         for mount in sorted(self.mounts() - self.mounts_before, key=len, reverse=True):
             subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
         self.remove_cgroups()
-        subprocess.run(["ip", "netns", "list"], check=False, capture_output=True)
+        self.put_back()
         logs = TARGET / "kubernetes/logs"  # of the last run, to be read after a failure
         shutil.rmtree(logs, ignore_errors=True)
         shutil.copytree(self.folder / "logs", logs, dirs_exist_ok=True)
@@ -270,6 +279,22 @@ class Cluster:
                 continue
             if b"containerd-shim" in words and socket in words:
                 os.kill(int(process.name), signal.SIGKILL)
+
+    def put_back(self) -> None:
+        """Settings as they were, and what was left in folders of the machine taken away."""
+        for name, value in self.settings.items():
+            (Path("/proc/sys") / name).write_text(value)
+        for name in LEFT:
+            before = self.left[name]
+            if before is None:
+                shutil.rmtree(name, ignore_errors=True)
+                continue
+            for entry in set(os.listdir(name)) - before:
+                path = Path(name) / entry
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
     @staticmethod
     def remove_cgroups() -> None:
