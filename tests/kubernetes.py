@@ -291,7 +291,7 @@ class Kubernetes(unittest.TestCase):
         self.until("whole", "Enforced", "True")
 
     def test_3_deaths(self) -> None:
-        """Of the container, the agent, giusto run, the extender and kubelet: each time the promise is in force again."""
+        """Of the container, the agent, giusto run, the extender, kubelet, containerd and the API server: each time the promise is in force again."""
         cluster = self.cluster
         cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}), workload("web", "busybox", SPIN, schedulerName="giusto"),
                       workload("hog", "busybox", SPIN, replicas=2))
@@ -318,6 +318,7 @@ class Kubernetes(unittest.TestCase):
         again("kill -9 of giusto run", lambda: (os.kill(run, signal.SIGKILL), wait("it is gone", lambda: not Path(f"/proc/{run}").exists())))
         again("kill -9 of the extender", lambda: self.kill("extender"))
         again("kill -9 of kubelet", lambda: (cluster.kill("kubelet"), cluster.again("kubelet")))
+        again("kill -9 of containerd", lambda: (cluster.kill("containerd"), cluster.again("containerd")))
         again("kill -9 of the API server", lambda: (cluster.kill("apiserver"), time.sleep(3), cluster.again("apiserver"), cluster.serves()))
         cluster.kubectl("scale", "deployment", "web", "--replicas=2")
         self.until("web", "Enforced", "True")

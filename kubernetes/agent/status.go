@@ -178,7 +178,7 @@ func numbersOf(server *ServiceStatus, status *api.PodStatus) {
 		if len(verdicts) == 0 {
 			verdicts = append(verdicts, supply.Past[0].Verdict)
 		}
-		if len(words) == 0 {
+		if len(words) == 0 || supply.Past[0].Verdict == "missed" {
 			words = append(words, fmt.Sprintf("%d of %d periods missed", supply.Past[0].Missed, supply.Past[0].Periods))
 		}
 	}
