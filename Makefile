@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: setup build kernel run path check test bench soak status lint pages install uninstall deb wheels docs clean
+.PHONY: setup build kernel run path kubernetes check test bench soak status lint pages install uninstall deb wheels docs clean
 .DEFAULT_GOAL := run
 
 setup:
@@ -34,6 +34,10 @@ path:
 	@$(CARGO) build --release --locked -p giusto-studies --bin giusto-relay
 	@target/release/giusto run sites/path.yaml --trial --at-most 90s; code=$$?; \
 	case $$code in 0|1|3|5|6) ;; *) exit $$code ;; esac
+
+# Promises for pods on a real Kubernetes of one node, which is built from Go modules once (docs/kubernetes.md). Root.
+kubernetes: build
+	@tests/kubernetes.sh || [ $$? = 77 ]
 
 # Two minutes, no root: formats, clippy and unit tests of the rooms that differ from main.
 check:

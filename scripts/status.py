@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs/status"
 LOG = ROOT / "target/test.log"
 # A command in backquotes that can be run as it stands; others are shown only.
-RUNS = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:cargo|make|tests/|/usr/bin/python3|policy/|scripts/|mvn|go test)[^`]*)`")
+RUNS = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:cargo|make|tests/|/usr/bin/python3|policy/|scripts/|kubernetes/|mvn|go test)[^`]*)`")
 # Without 'shows': the sums of test programs.
 SUMS = r"^(test result: .*|.*\d+ (?:passed|ran|held|killed)\b.*|OK.*|PASS)$"
 LIMIT = 40 * 60  # seconds a command

@@ -25,4 +25,7 @@ fi
 if grep -q '^messaging/.*\.go$' <<<"$changed" && command -v go >/dev/null; then
 	(cd messaging && go vet ./...)
 fi
+if grep -q '^kubernetes/.*\.go$' <<<"$changed" && command -v go >/dev/null; then
+	(cd kubernetes && go vet ./...)
+fi
 echo "checked; 'make test' runs everything"

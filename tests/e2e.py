@@ -235,7 +235,7 @@ class Help(unittest.TestCase):
 
     @staticmethod
     def verbs():
-        return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["diff"], ["explain"], ["simulate"], ["run"], ["status"],
+        return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["place"], ["diff"], ["explain"], ["simulate"], ["run"], ["status"],
                 ["record"], ["reload"], ["mode"], ["agent"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
                 ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"], ["analyze", "share"],

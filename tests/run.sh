@@ -148,6 +148,7 @@ set -m
 { part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh; } >target/waiting.log 2>&1 &
 waiting=$!
 set +m
+part "promises for pods: placement and admission over objects in memory" kubernetes/test.sh
 part "coordination: epochs, faults, real clients" tests/coordination.sh
 wait "$waiting"
 waiting=

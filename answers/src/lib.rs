@@ -15,6 +15,7 @@ pub mod map;
 pub mod notation;
 pub mod packets;
 pub mod path;
+pub mod place;
 pub mod plan;
 pub mod plane;
 pub mod recovery;

@@ -114,6 +114,12 @@ pub(crate) enum Verb {
         )
     )]
     Plan(PlanArgs),
+    /// Answer whether services fit on hosts that come and go, a line of JSON for each line of JSON
+    ///
+    /// For programs that place services on many machines, such as schedulers of clusters. Reads standard input until its end;
+    /// formats/place.md says what can be asked.
+    #[command(after_help = "Example:\n  giusto place <formats/goldens/place.jsonl")]
+    Place,
     /// What enforcing a plan would change on this host, and whether it would be refused
     ///
     /// Compares the plan with the one in force, or with nothing where no giusto runs. Ends with 1 where 'giusto run' would

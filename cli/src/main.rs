@@ -42,6 +42,7 @@ mod packets;
 mod path;
 mod path_trial;
 mod paths;
+mod place;
 mod plan;
 mod plane;
 mod record;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Init(args) => init::init(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
+        Verb::Place => place::place(),
         Verb::Diff(args) => diff::diff(&args),
         Verb::Explain(args) => explain::explain(&args),
         Verb::Simulate(args) => simulate::simulate(&args),

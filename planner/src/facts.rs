@@ -4,17 +4,22 @@ use crate::placements::Placements;
 use crate::refusal::Refusal;
 use crate::words::{share, time};
 use giusto_model::{Backend, Bandwidth, Duration, Host, Latency, ManagerLatency, Site, Xen};
+use serde::{Deserialize, Serialize};
 
-/// What a plan has to know about the machine; `compute` probes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a plan has to know about the machine; `compute` probes it. As JSON it goes to a planner elsewhere, by names of fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Facts {
     /// Which host of the site it is. `None`: the only one, or none of several.
     pub host: Option<String>,
     /// The kernel's tick: budgets of SCHED_DEADLINE are enforced no finer. 0 where a timer enforces them exactly.
+    #[serde(rename = "tick_ns")]
     pub tick: Duration,
     /// `sched_deadline_period_max_us`.
+    #[serde(rename = "deadline_period_max_ns")]
     pub deadline_period_max: Duration,
     /// `sched_deadline_period_min_us`.
+    #[serde(rename = "deadline_period_min_ns")]
     pub deadline_period_min: Duration,
     /// What the kernel admits of a core.
     pub deadline_bandwidth_cap: Bandwidth,
@@ -22,12 +27,15 @@ pub struct Facts {
     pub manager_cost: Bandwidth,
     /// What it takes for each period of a server, unless [`Facts::manager`] tells. All of that together may take what keep-free
     /// leaves, too.
+    #[serde(rename = "period_cost_ns")]
     pub period_cost: Duration,
     /// Of each budget what a program may not see of it, on top of the tick's overrun: interrupts, and being stopped and let
     /// go on. Promises of deadlines do without it.
+    #[serde(rename = "loss_ns")]
     pub loss: Duration,
     /// By how much a supply may come late, once in any window: timers, wake-ups, work of the kernel. Promises of deadlines
     /// wait for it.
+    #[serde(rename = "lateness_ns")]
     pub lateness: Duration,
     /// The same two of servers under the manager, where they were measured here.
     pub manager: Option<ManagerLatency>,
@@ -43,11 +51,13 @@ pub struct Facts {
     pub insist: Option<Backend>,
     /// Where services run now, if that is to be kept. Cores are; of hosts only where a plan is made of all of them, since
     /// machines that plan for themselves choose alike.
+    #[serde(skip)]
     pub placed: Placements,
 }
 
 /// Whether this machine has a backend.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BackendFact {
     /// Which.
     pub backend: Backend,
@@ -58,7 +68,8 @@ pub struct BackendFact {
 }
 
 /// Cores that cannot all be had exclusively, as others keep them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Held {
     /// All of these.
     pub cores: Vec<u32>,

@@ -71,6 +71,13 @@ impl<'a> Machines<'a> {
         Ok(Machines { site, facts, here: facts.place(site)?, answers, alike })
     }
 
+    /// The plan of the only host, with what is `known` of its services.
+    pub(crate) fn only(&self, known: &Known) -> Result<Plan, Refusal> {
+        let all: Vec<usize> = (0..self.site.services.len()).collect();
+        let part = on(self.site, 0, self.facts, &all, self.answers, known)?;
+        Ok(self.together(vec![(0, part)], all.into_iter(), &HashMap::new()))
+    }
+
     /// The plan of one host with these services, by their places in the site.
     pub(crate) fn one(&self, index: usize, services: &[usize]) -> Result<Placed, Refusal> {
         let Machines { site, facts, here, answers, alike } = *self;

@@ -9,6 +9,7 @@
 
 mod adapt;
 mod admission;
+mod admit;
 mod backend;
 mod basis;
 mod candidates;
@@ -43,6 +44,7 @@ mod words;
 mod xen;
 
 pub use adapt::adapted;
+pub use admit::{admit, Kept};
 pub use backend::{capacity, UNNAMED};
 pub use basis::{basis, differences, site_basis};
 pub use coordination::{slow_to_see, Faster, How, SlowRecovery};

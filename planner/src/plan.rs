@@ -72,7 +72,7 @@ pub(crate) fn later(facts: &Facts, latency: Option<&(usize, HostLatency)>) -> Fa
 }
 
 /// Refuses a site in which something is still to be measured.
-fn measured(site: &Site) -> Result<(), Refusal> {
+pub(crate) fn measured(site: &Site) -> Result<(), Refusal> {
     let open = site.services.iter().find(|service| matches!(service.measured, Measured::Wanted { .. }));
     match open {
         Some(service) => {

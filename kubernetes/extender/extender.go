@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package extender is what a stock kube-scheduler asks over HTTP before it places a pod: which nodes can keep its promise (filter),
+// where most is left then (prioritize), and to bind it, admitted by the planner at that instant (bind).
+//
+// It decides nothing itself: ledger and planner do. A pod without a promise passes as if it were not asked.
+package extender
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"giusto.dev/kubernetes/ledger"
+	"giusto.dev/kubernetes/planner"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// largest is how many bytes a question may have: a pod, and the names of 10,000 nodes.
+	largest = 16 << 20
+	// again is how soon it is told once more why a pod fits nowhere, atOnce of how many pods it is found out at once.
+	again  = 10 * time.Second
+	atOnce = 1
+)
+
+// Extender answers. Client reads from a cache, and binds.
+type Extender struct {
+	Ledger *ledger.Ledger
+	Client client.Client
+	Events record.EventRecorder
+	// Ready tells whether all objects of the cluster are in the ledger.
+	Ready func() bool
+
+	lock   sync.Mutex
+	told   map[types.UID]told
+	asking map[types.UID]struct{}
+}
+
+// told is why a pod fits nowhere.
+type told struct {
+	at   time.Time
+	text string
+}
+
+// Handler is the extender over HTTP.
+func (e *Extender) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /filter", answer(e, e.Filter))
+	mux.HandleFunc("POST /prioritize", answer(e, e.Prioritize))
+	mux.HandleFunc("POST /bind", answer(e, e.Bind))
+	mux.HandleFunc("GET /readyz", func(to http.ResponseWriter, _ *http.Request) {
+		if !e.Ready() {
+			http.Error(to, "the cluster's objects are not all known yet", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
+func answer[Q, A any](e *Extender, to func(context.Context, *Q) A) http.HandlerFunc {
+	return func(response http.ResponseWriter, request *http.Request) {
+		// kube-scheduler takes that for a failure, and tries the pod again.
+		if !e.Ready() {
+			http.Error(response, "the cluster's objects are not all known yet", http.StatusServiceUnavailable)
+			return
+		}
+		question := new(Q)
+		if err := json.NewDecoder(http.MaxBytesReader(response, request.Body, largest)).Decode(question); err != nil {
+			http.Error(response, "expected the question of a kube-scheduler: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		response.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(response).Encode(to(request.Context(), question))
+	}
+}
+
+// Filter says which nodes take a pod, and why the others do not.
+func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
+	if args.Pod == nil || args.NodeNames == nil {
+		return &extenderv1.ExtenderFilterResult{Error: "expected a pod and names of nodes: set nodeCacheCapable: true"}
+	}
+	pod, nodes := args.Pod, *args.NodeNames
+	asked, err := e.Ledger.Asks(ctx, pod)
+	if err == nil && asked == nil {
+		return &extenderv1.ExtenderFilterResult{NodeNames: &nodes}
+	}
+	var fit planner.Fit
+	if err == nil {
+		fit, err = e.Ledger.Fit(asked, nodes)
+	}
+	var refused *planner.Refused
+	if err != nil && !errors.As(err, &refused) {
+		e.tell(pod, "Unplanned", err.Error())
+	}
+	if err != nil {
+		no := extenderv1.FailedNodesMap{}
+		for _, name := range nodes {
+			no[name] = "giusto: " + err.Error()
+		}
+		return &extenderv1.ExtenderFilterResult{NodeNames: &[]string{}, FailedAndUnresolvableNodes: no}
+	}
+	result := extenderv1.ExtenderFilterResult{
+		NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{},
+	}
+	for _, name := range nodes {
+		switch why, no := fit.Refused[name]; {
+		case !no:
+			*result.NodeNames = append(*result.NodeNames, name)
+		case e.Ledger.Knows(name):
+			result.FailedNodes[name] = "giusto: " + why
+		default:
+			result.FailedAndUnresolvableNodes[name] = "giusto: " + why
+		}
+	}
+	if len(*result.NodeNames) == 0 {
+		e.nowhere(pod, asked, result.FailedNodes)
+	} else {
+		e.forget(pod.UID)
+	}
+	return &result
+}
+
+// nowhere tells in full, with the nearest fit, why a pod fits on no node: by the first one that could enforce it. That takes many
+// plans, and kube-scheduler does not wait for it.
+func (e *Extender) nowhere(pod *core.Pod, asked *ledger.Asked, failed extenderv1.FailedNodesMap) {
+	nodes := make([]string, 0, len(failed))
+	for name := range failed {
+		nodes = append(nodes, name)
+	}
+	if len(nodes) == 0 {
+		e.tell(pod, "NoAgent", "no node that it may be on has an agent of giusto that can enforce promises")
+		return
+	}
+	name := slices.Min(nodes)
+	if !e.begin(pod.UID) {
+		return
+	}
+	go func() {
+		defer e.done(pod.UID)
+		if err := e.Ledger.Planner.Why(name, asked.Service, asked.Keys); err != nil {
+			e.tell(pod, "DoesNotFit", fmt.Sprintf("on node %s, with this pod: %v", name, err))
+		}
+	}()
+}
+
+// begin tells whether it is to be found out now why a pod fits nowhere: not if that was told lately, and of so many at once.
+func (e *Extender) begin(pod types.UID) bool {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if _, is := e.asking[pod]; is || len(e.asking) >= atOnce || time.Since(e.told[pod].at) < again {
+		return false
+	}
+	if e.asking == nil {
+		e.asking = map[types.UID]struct{}{}
+	}
+	e.asking[pod] = struct{}{}
+	return true
+}
+
+func (e *Extender) done(pod types.UID) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	delete(e.asking, pod)
+}
+
+// tell makes an event of why a pod is nowhere, and keeps it for the promise's status.
+func (e *Extender) tell(pod *core.Pod, reason, text string) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if e.told == nil {
+		e.told = map[types.UID]told{}
+	}
+	if time.Since(e.told[pod.UID].at) < again {
+		return
+	}
+	e.told[pod.UID] = told{time.Now(), text}
+	e.Events.Event(pod, core.EventTypeWarning, reason, text)
+}
+
+func (e *Extender) forget(pod types.UID) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	delete(e.told, pod)
+}
+
+// Nowhere is why a pod fitted on no node when that was asked last; "": it did, or was not asked for.
+func (e *Extender) Nowhere(pod types.UID) string {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	return e.told[pod].text
+}
+
+// Forget forgets a pod that is no more.
+func (e *Extender) Forget(pod types.UID) { e.forget(pod) }
+
+// Prioritize prefers nodes of which most is left.
+func (e *Extender) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) extenderv1.HostPriorityList {
+	list := extenderv1.HostPriorityList{}
+	if args.Pod == nil || args.NodeNames == nil {
+		return list
+	}
+	asked, err := e.Ledger.Asks(ctx, args.Pod)
+	var fit planner.Fit
+	if err == nil && asked != nil {
+		fit, err = e.Ledger.Fit(asked, *args.NodeNames)
+	}
+	for _, name := range *args.NodeNames {
+		var score int64
+		if capacity := e.Ledger.Capacity(name); err == nil && asked != nil && capacity > 0 {
+			score = fit.Left[name] * extenderv1.MaxExtenderPriority / capacity
+		}
+		list = append(list, extenderv1.HostPriority{Host: name, Score: score})
+	}
+	return list
+}
+
+// Bind binds a pod, once the node's plan has it.
+func (e *Extender) Bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) *extenderv1.ExtenderBindingResult {
+	if err := e.bind(ctx, args); err != nil {
+		return &extenderv1.ExtenderBindingResult{Error: err.Error()}
+	}
+	return &extenderv1.ExtenderBindingResult{}
+}
+
+func (e *Extender) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) error {
+	var pod core.Pod
+	if err := e.Client.Get(ctx, types.NamespacedName{Namespace: args.PodNamespace, Name: args.PodName}, &pod); err != nil {
+		return err
+	}
+	if pod.UID != args.PodUID {
+		return fmt.Errorf("pod %s/%s is another one now", args.PodNamespace, args.PodName)
+	}
+	asked, err := e.Ledger.Asks(ctx, &pod)
+	if err != nil {
+		return err
+	}
+	if asked != nil {
+		if err := e.Ledger.Bind(&pod, args.Node, asked); err != nil {
+			return fmt.Errorf("giusto: %w", err)
+		}
+	}
+	binding := &core.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID},
+		Target:     core.ObjectReference{Kind: "Node", Name: args.Node},
+	}
+	err = e.Client.SubResource("binding").Create(ctx, &pod, binding)
+	if err == nil || asked == nil {
+		return err
+	}
+	// Where it is not known whether it is bound (no answer), what the API server tells of the pod later decides.
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		return errors.Join(err, e.Ledger.Unbind(args.PodUID))
+	}
+	return err
+}

@@ -1,0 +1,412 @@
+"""Promises for pods, end to end: a real Kubernetes of one node on this machine, with Giusto's extender and agent in it as pods.
+
+All the time a second pair of eyes looks (`Law`): that no core has more reserved than the planner admits, and that what the API says of a
+pod is so on the node within five seconds.
+"""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "kubernetes/cluster"))
+from cluster import LEFT, NODE, SETTINGS, TARGET, Cluster, wait  # noqa: E402
+
+CONTROL = Path("/run/giusto/control")
+TRUE_WITHIN = 5.0
+# Of a core, beyond what is kept free and what the manager takes (docs/decisions/0005).
+MOST = 0.93
+OWN = "giusto-system"
+
+
+def giusto_status() -> dict[str, Any] | None:
+    """What the node's giusto run says; `None`: none runs."""
+    try:
+        with socket.socket(socket.AF_UNIX) as to:
+            to.settimeout(5)
+            to.connect(str(CONTROL))
+            to.sendall(b'{"do":"status"}\n')
+            with to.makefile() as answer:
+                told: dict[str, Any] = json.loads(answer.readline())
+                return told.get("status")
+    except (OSError, ValueError):
+        return None
+
+
+def workload(name: str, image: str, command: list[str], replicas: int = 1, **spec: Any) -> dict[str, Any]:
+    """A Deployment whose pods have the label app: NAME."""
+    container = {"name": "main", "image": f"giusto.test/{image}:1", "imagePullPolicy": "Never", "command": command}
+    return {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **spec}}},
+    }
+
+
+def promise(name: str, service: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "giusto.io/v1alpha1", "kind": "Promise", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "service": service, **spec}}
+
+
+def requests(to: socket.socket, count: int) -> list[float]:
+    """How long requests take that are sent 2 ms apart, from when each was due: who is late does not hide what waits."""
+    took, begin = [], time.monotonic()
+    for turn in range(count):
+        due = begin + turn * 0.002
+        time.sleep(max(0.0, due - time.monotonic()))
+        to.sendall(b"PING\r\n")
+        if not to.recv(64).endswith(b"\r\n"):
+            raise AssertionError("expected the whole answer of a PING")
+        took.append(time.monotonic() - due)
+    return took
+
+
+SPIN = ["/bin/sh", "-c", "while :; do :; done"]
+
+
+class Law(threading.Thread):
+    """Looks twice a second, from the outside, and keeps what was broken."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.broken: list[str] = []
+        self.looks = 0
+        self.since: dict[str, float] = {}
+        self.longest = 0.0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(0.5):
+            self.look()
+
+    def look(self) -> None:
+        told = self.cluster.get("giustonode", NODE)
+        real = giusto_status()
+        if told is None:
+            return
+        self.looks += 1
+        reserved: dict[int, float] = {}
+        services = {}
+        for one in (real or {}).get("services", []):
+            services[one["name"]] = one
+            if one["budget_ns"]:
+                reserved[one["core"]] = reserved.get(one["core"], 0.0) + one["budget_ns"] / one["period_ns"]
+        for core, share in reserved.items():
+            if share > MOST + 1e-9:
+                self.broken.append(f"{share:.3f} of core {core} is reserved")
+        now = time.monotonic()
+        false = set()
+        for pod in told.get("status", {}).get("pods", []):
+            own = services.get(pod.get("service"))
+            there = bool(own) and own["threads"] > 0 and own["state"] not in ("awaited", "ended")
+            there = there and not any(own["name"] in warning for warning in (real or {})["warnings"])
+            if pod["enforced"] and not there:
+                false.add(pod["uid"])
+        for uid in list(self.since):
+            if uid not in false:
+                del self.since[uid]
+        for uid in false:
+            for_so_long = now - self.since.setdefault(uid, now)
+            self.longest = max(self.longest, for_so_long)
+            if for_so_long > TRUE_WITHIN:
+                self.broken.append(f"pod {uid} is said to have its share for {for_so_long:.1f} s, and has none")
+
+
+class Kubernetes(unittest.TestCase):
+    """One cluster for all, in the order of their names; each takes away what it made."""
+
+    cluster: Cluster
+    law: Law
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if giusto_status() is not None:
+            raise unittest.SkipTest("another giusto runs here")
+        cls.before = cls.host()
+        cls.outside_before = cls.outside()
+        folder = Path(tempfile.mkdtemp(prefix="giusto-kubernetes-", dir="/var/tmp"))
+        cls.cluster = Cluster(folder)
+        cls.addClassCleanup(cls.end)
+        begin = time.monotonic()
+        cls.cluster.start()
+        print(f"KUBERNETES: a node is ready after {time.monotonic() - begin:.1f} s")
+        cls.install()
+        cls.law = Law(cls.cluster)
+        cls.law.start()
+
+    @classmethod
+    def install(cls) -> None:
+        """As a user does: kubectl apply -k, with an overlay that names the images of this test."""
+        overlay = cls.cluster.folder / "overlay"
+        shutil.copytree(ROOT / "kubernetes/deploy/base", overlay / "base")
+        here = [{"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "16443"}]
+        patch = [{"op": "add", "path": "/spec/template/spec/containers/0/env/-", "value": one} for one in here]
+        patch.append({"op": "add", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"})
+        beside = [
+            {"op": "add", "path": "/spec/template/spec/hostNetwork", "value": True},
+            {"op": "add", "path": "/spec/template/spec/containers/0/env", "value": here},
+            {"op": "add", "path": "/spec/template/spec/containers/1/env", "value": here},
+            {"op": "add", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"},
+            {"op": "add", "path": "/spec/template/spec/containers/1/imagePullPolicy", "value": "Never"},
+        ]
+        (overlay / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["base"],
+            "images": [{"name": "giusto-kubernetes", "newName": "giusto.test/giusto-kubernetes", "newTag": "1"},
+                       {"name": "kube-scheduler", "newName": "giusto.test/kube-scheduler", "newTag": "1"}],
+            "patches": [{"target": {"kind": "DaemonSet", "name": "agent"}, "patch": json.dumps(patch)},
+                        {"target": {"kind": "Deployment", "name": "scheduler"}, "patch": json.dumps(beside)}],
+        }))
+        cls.cluster.kubectl("apply", "-k", overlay)
+        wait("the agent tells of its node", lambda: cls.ready("giustonode", NODE, "Ready"))
+        wait("giusto.io/cpu is published", lambda: "giusto.io/cpu" in cls.cluster.get("node", NODE)["status"]["allocatable"])
+        wait("the scheduler runs", lambda: (cls.cluster.get("-n", OWN, "deployment", "scheduler") or {}).get("status", {})
+             .get("readyReplicas"))
+
+    @classmethod
+    def end(cls) -> None:
+        if hasattr(cls, "law"):
+            cls.law.ended.set()
+            cls.law.join()
+        cls.cluster.stop()
+        status = giusto_status()
+        if status is not None:
+            os.kill(status["pid"], signal.SIGTERM)
+            wait("giusto run ends", lambda: giusto_status() is None)
+        shutil.rmtree("/run/giusto-kubernetes", ignore_errors=True)
+        if (after := cls.outside()) != cls.outside_before:
+            raise AssertionError(f"the cluster has left something: {cls.outside_before} before, {after} now")
+
+    @staticmethod
+    def outside() -> dict[str, Any]:
+        """What kubelet, containerd and the network change of a machine."""
+        rules = [line for line in subprocess.run(["iptables-save"], capture_output=True, text=True).stdout.splitlines() if "KUBE" in line] \
+            if shutil.which("iptables-save") else []
+        return {
+            "settings": [(Path("/proc/sys") / name).read_text() for name in SETTINGS], "rules": rules,
+            "folders": [sorted(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT],
+            "interfaces": sorted(os.listdir("/sys/class/net")), "mounts": sorted(Cluster.mounts()),
+            "cgroups": sorted(str(one) for one in Path("/sys/fs/cgroup").glob("*/kubepods")),
+        }
+
+    @staticmethod
+    def host() -> dict[str, Any]:
+        """What the test has to leave as it was."""
+        cpusets = Path("/sys/fs/cgroup/cpuset")
+        return {
+            "giusto's cpusets": sorted(str(one) for one in cpusets.glob("giusto*")) if cpusets.is_dir() else [],
+            "balanced": (cpusets / "cpuset.sched_load_balance").read_text() if cpusets.is_dir() else "",
+            "runtime": Path("/proc/sys/kernel/sched_rt_runtime_us").read_text(),
+            "online": Path("/sys/devices/system/cpu/online").read_text(),
+        }
+
+    # words
+
+    @classmethod
+    def condition(cls, kind: str, name: str, which: str) -> dict[str, Any]:
+        found = cls.cluster.get(kind, name) or {}
+        for one in found.get("status", {}).get("conditions", []):
+            if one["type"] == which:
+                own: dict[str, Any] = one
+                return own
+        return {"status": "absent", "reason": "", "message": ""}
+
+    @classmethod
+    def ready(cls, kind: str, name: str, which: str) -> bool:
+        return bool(cls.condition(kind, name, which)["status"] == "True")
+
+    def until(self, name: str, which: str, status: str, reason: str | None = None) -> dict[str, Any]:
+        """Waits for a condition of a promise."""
+        def so() -> dict[str, Any] | None:
+            own = self.condition("promise", name, which)
+            return own if own["status"] == status and reason in (None, own["reason"]) else None
+        try:
+            found: dict[str, Any] = wait(f"{which} is {status} of promise {name}", so)
+            return found
+        except TimeoutError:
+            print(self.cluster.kubectl("describe", "promise", name, check=False).stdout)
+            print(self.cluster.kubectl("get", "pods,giustonodes", "-A", "-o", "wide", check=False).stdout)
+            print(self.cluster.kubectl("-n", OWN, "logs", "daemonset/agent", "--tail=20", check=False).stdout)
+            raise
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.cluster.get("pods", "-l", f"app={name}")["items"]
+        return items
+
+    def share(self, name: str, seconds: float = 3.0) -> float:
+        """What the processes of a pod get of a core, by the kernel's own account of them."""
+        uid = self.pods(name)[0]["metadata"]["uid"]
+        groups = list(Path("/sys/fs/cgroup/cpuacct").glob(f"kubepods/**/pod{uid}/cpuacct.usage"))
+        self.assertTrue(groups, "the pod has no cgroup")
+        before, begin = int(groups[0].read_text()), time.monotonic()
+        time.sleep(seconds)
+        return (int(groups[0].read_text()) - before) / 1e9 / (time.monotonic() - begin)
+
+    # what is shown
+
+    def test_1_a_promise_is_enforced_beside_hogs_and_goes_with_its_pods(self) -> None:
+        cluster = self.cluster
+        begin = time.monotonic()
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}), workload("web", "busybox", SPIN, schedulerName="giusto"),
+                      workload("hog", "busybox", SPIN, replicas=3))
+        self.until("web", "Enforced", "True")
+        print(f"KUBERNETES: enforced {time.monotonic() - begin:.1f} s after kubectl apply")
+        wait("the hogs run", lambda: all(pod["status"]["phase"] == "Running" for pod in self.pods("hog")))
+        own, hog = self.share("web"), self.share("hog")
+        print(f"KUBERNETES: a pod with 3ms/10ms took {own:.3f} of a core beside three hogs, one of which took {hog:.3f}")
+        self.assertTrue(0.27 < own < 0.33, f"3 ms in 10 ms, and it took {own:.3f} of a core")
+        self.until("web", "Kept", "True")
+        self.assertEqual(cluster.get("promise", "web")["status"]["thousandths"], 300)
+        print(cluster.kubectl("get", "promises,giustonodes").stdout)
+
+    def test_2_what_does_not_fit_waits_with_the_reason_until_there_is_room(self) -> None:
+        cluster = self.cluster
+        cores = len(os.sched_getaffinity(0))
+        whole = {"promise": "as-if-alone", "tasks": [{"name": "work", "wcet": "1ms", "period": "10ms"}]}
+        cluster.apply(promise("whole", whole), workload("whole", "busybox", ["/bin/sleep", "1000"], replicas=cores, schedulerName="giusto"))
+        self.until("whole", "Enforced", "True")
+        cluster.kubectl("scale", "deployment", "whole", f"--replicas={cores + 1}")
+        no = self.until("whole", "Placed", "False", "DoesNotFit")
+        self.assertRegex(no["message"], r"1 of \d pods have no node: .*does not fit: ")
+        waiting = next(pod for pod in self.pods("whole") if pod["status"]["phase"] == "Pending")
+        def told() -> list[str]:
+            events = cluster.get("events", "--field-selector", f"involvedObject.uid={waiting['metadata']['uid']}")["items"]
+            return [one["message"] for one in events]
+        wait("the pod's events say why", lambda: any("it fits with" in one for one in told()))
+        wait("kube-scheduler says it, too", lambda: any("giusto: " in one and "available" in one for one in told()))
+        print("KUBERNETES: " + next(one for one in told() if "it fits with" in one))
+        cluster.kubectl("delete", "pod", next(pod["metadata"]["name"] for pod in self.pods("whole")
+                                              if pod["status"]["phase"] == "Running"), "--wait=false")
+        cluster.kubectl("scale", "deployment", "whole", f"--replicas={cores}")
+        self.until("whole", "Enforced", "True")
+
+    def test_3_deaths(self) -> None:
+        """Of the container, the agent, giusto run, the extender, kubelet, containerd and the API server: each time the promise is in force again."""
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}), workload("web", "busybox", SPIN, schedulerName="giusto"),
+                      workload("hog", "busybox", SPIN, replicas=2))
+        self.until("web", "Enforced", "True")
+        def enforced() -> dict[str, Any] | None:
+            status = giusto_status() or {"services": []}
+            return next((one for one in status["services"] if one["threads"] > 0 and one["state"] not in ("awaited", "ended")), None)
+        def again(what: str, do: Any) -> None:
+            begin = time.monotonic()
+            do()
+            wait(f"after {what}: in force", enforced)
+            self.until("web", "Enforced", "True")
+            own = self.share("web", 2.0)
+            print(f"KUBERNETES: after {what}: in force and told after {time.monotonic() - begin - 2:.1f} s; share {own:.3f}")
+            self.assertTrue(0.25 < own < 0.33, f"after {what} it took {own:.3f} of a core")
+        def container() -> None:
+            old = self.pods("web")[0]["status"]["containerStatuses"][0]["containerID"]
+            cluster.ctr("tasks", "kill", "--signal", "SIGKILL", old.split("//")[1])
+            wait("the container is another one", lambda: self.pods("web")[0]["status"]["containerStatuses"][0].get("containerID") != old)
+        again("kill -9 of the container", container)
+        run = (giusto_status() or {})["pid"]
+        again("kill -9 of the agent", lambda: self.kill("agent"))
+        self.assertEqual((giusto_status() or {})["pid"], run, "giusto run did not outlive the agent")
+        again("kill -9 of giusto run", lambda: (os.kill(run, signal.SIGKILL), wait("it is gone", lambda: not Path(f"/proc/{run}").exists())))
+        again("kill -9 of the extender", lambda: self.kill("extender"))
+        again("kill -9 of kubelet", lambda: (cluster.kill("kubelet"), cluster.again("kubelet")))
+        again("kill -9 of containerd", lambda: (cluster.kill("containerd"), cluster.again("containerd")))
+        again("kill -9 of the API server", lambda: (cluster.kill("apiserver"), time.sleep(3), cluster.again("apiserver"), cluster.serves()))
+        cluster.kubectl("scale", "deployment", "web", "--replicas=2")
+        self.until("web", "Enforced", "True")
+
+    def kill(self, container: str) -> None:
+        """kill -9 of a container of Giusto's own, which kubelet then starts again."""
+        pods = self.cluster.get("-n", OWN, "pods")["items"]
+        own = next(one for pod in pods for one in pod["status"]["containerStatuses"] if one["name"] == container)
+        self.cluster.ctr("tasks", "kill", "--signal", "SIGKILL", own["containerID"].split("//")[1])
+        def runs_again() -> bool:
+            pods = self.cluster.get("-n", OWN, "pods")["items"]
+            return any(one["name"] == container and one["ready"] and one["restartCount"] > own["restartCount"]
+                       for pod in pods for one in pod["status"].get("containerStatuses", []))
+        wait(f"{container} runs again", runs_again)
+
+    def test_4_what_the_api_refuses_and_what_agents_may(self) -> None:
+        for service, expected in (
+            ({"promise": "as-if-alone", "tasks": [{"wcet": "1", "period": "10ms"}]}, "wcet"),
+            ({"promise": {"p99": "9ms"}, "arrivals": {"poisson": "40/s"}, "tasks": [{"wcet": "1ms", "period": "9ms"}]}, "not both"),
+            ({"promise": "leftovers", "start": "x"}, "unknown field"),
+        ):
+            no = self.cluster.kubectl("apply", "--validate=strict", "-f", "-", check=False, text=json.dumps(promise("bad", service)))
+            self.assertIn(expected, no.stderr)
+        self.cluster.apply(promise("bad", {"promise": "always"}))
+        self.assertIn("always", self.until("bad", "Planned", "False", "BadInput")["message"])
+        token = self.cluster.kubectl("-n", OWN, "create", "token", "agent").stdout.strip()
+        for verb, kind, part, allowed in (
+            ("list", "pods", "", True), ("get", "secrets", "", False), ("patch", "nodes", "status", False), ("create", "pods", "", False),
+            ("patch", "promises.giusto.io", "status", False), ("patch", "giustonodes.giusto.io", "status", True),
+        ):
+            said = self.cluster.kubectl("auth", "can-i", verb, kind, f"--subresource={part}", "--as", f"system:serviceaccount:{OWN}:agent",
+                                        check=False).stdout
+            self.assertEqual(said.strip() == "yes", allowed, f"{verb} {kind} {part}: {said}")
+        foreign = {"apiVersion": "giusto.io/v1alpha1", "kind": "GiustoNode", "metadata": {"name": "another"}}
+        no = self.cluster.kubectl("--token", token, "create", "-f", "-", check=False, text=json.dumps(foreign))
+        self.assertIn("its own node only", no.stderr)
+
+    def test_5_redis_beside_hogs_is_measured(self) -> None:
+        """The same requests to two Redis beside hogs, one with a promise: what they take, by the one who asks."""
+        cluster = self.cluster
+        task = {"name": "get", "wcet": "200us", "period": "2ms"}
+        serve = ["/usr/bin/redis-server", "--save", "", "--protected-mode", "no"]
+        cluster.apply(promise("cache", {"promise": "as-if-alone", "tasks": [task]}),
+                      workload("cache", "redis", serve, schedulerName="giusto"), workload("plain", "redis", serve),
+                      workload("hog", "busybox", SPIN, replicas=4))
+        self.until("cache", "Enforced", "True")
+        wait("all run", lambda: all(pod["status"]["phase"] == "Running" for name in ("plain", "hog") for pod in self.pods(name)))
+        took: dict[str, list[float]] = {"cache": [], "plain": []}
+        to = {name: socket.create_connection((self.pods(name)[0]["status"]["podIP"], 6379), timeout=30) for name in took}
+        for _ in range(4):  # in turns
+            for name, connection in to.items():
+                took[name] += requests(connection, 500)
+        for connection in to.values():
+            connection.close()
+        at = {name: [sorted(each)[int(part * (len(each) - 1))] * 1e3 for part in (0.5, 0.99)] for name, each in took.items()}
+        print(f"KUBERNETES: Redis beside four hogs, 2,000 requests each: with its promise p50 {at['cache'][0]:.3f} ms, p99 {at['cache'][1]:.3f} ms; "
+              f"without p50 {at['plain'][0]:.3f} ms, p99 {at['plain'][1]:.3f} ms; ratio of p99 {at['plain'][1] / at['cache'][1]:.1f}")
+        wait("what its requests take is told", lambda: "p99" in cluster.get("promise", "cache")["status"].get("now", ""))
+        print(cluster.kubectl("get", "promises").stdout)
+
+    def test_6_rolling_updates_scale_and_promises_that_change(self) -> None:
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "2ms/10ms"}}), workload("web", "busybox", SPIN, 2, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        cluster.kubectl("set", "env", "deployment/web", "GENERATION=2")
+        cluster.kubectl("rollout", "status", "deployment/web", "--timeout=100s")
+        wait("the old pods are gone", lambda: len(self.pods("web")) == 2)
+        self.until("web", "Enforced", "True")
+        cluster.apply(promise("web", {"promise": {"supply": "1ms/10ms"}}))
+        wait("the smaller budget is in force", lambda: [one["budget_ns"] for one in (giusto_status() or {})["services"]] == [10**6, 10**6])
+        for replicas in (4, 1):
+            cluster.kubectl("scale", "deployment", "web", f"--replicas={replicas}")
+            wait(f"{replicas} pods have their shares", lambda: cluster.get("promise", "web")["status"].get("enforced") == replicas)
+            self.until("web", "Enforced", "True")
+        cluster.kubectl("delete", "promise", "web")
+        wait("no promise, and nothing in force", lambda: giusto_status() is None)
+        uid = self.pods("web")[0]["metadata"]["uid"]
+        groups = [path.read_text() for path in Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs")]
+        self.assertEqual(len([text for text in groups if text]), 2, "a container's processes are not in its cpu cgroup again")
+
+    def tearDown(self) -> None:
+        self.cluster.kubectl("delete", "deployments,promises", "--all", "--wait=true", check=False)
+        wait("all pods are gone", lambda: not self.cluster.get("pods")["items"])
+        wait("giusto run has ended", lambda: giusto_status() is None)
+        self.assertEqual(self.host(), self.before, "the host is not as it was")
+        self.assertEqual(self.law.broken, [])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("GIUSTO_TARGET", str(TARGET))
+    unittest.main(verbosity=2)
