@@ -1,6 +1,7 @@
 //! A service that runs, by what people call it: a process id, a unit of systemd, a container.
 
-use crate::services::{members, HIERARCHIES};
+use crate::services::members;
+use crate::systemd::HIERARCHIES;
 use crate::systemd;
 use giusto_model::Adopt;
 use std::fs;
