@@ -1,6 +1,8 @@
 //! The command line: every verb, its flags and an example that works.
 
 // Named by their places, since packaging includes this file from elsewhere.
+#[path = "args/alone.rs"]
+mod alone;
 #[path = "args/bucket.rs"]
 mod bucket;
 #[path = "args/compositional.rs"]
@@ -28,6 +30,7 @@ mod study;
 #[path = "args/values.rs"]
 mod values;
 
+pub(crate) use alone::AloneArgs;
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{EnsembleArgs, Export, NsqArgs, RecoveryArgs};
@@ -177,7 +180,16 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Study(Study),
     /// Write the plan in the files of stock software
-    #[command(subcommand)]
+    ///
+    /// systemd, docker, podman, libvirt and kubevirt do without Giusto: their files say beside each setting which promise still
+    /// holds, with numbers, and what is lost. nsq, zookeeper and etcd are what those programs read of a plan.
+    #[command(subcommand, after_help = concat!(
+        "Examples:\n",
+        "  giusto export systemd sites/walk.yaml --out out/systemd\n",
+        "  giusto export docker sites/containers.yaml --out out/docker\n",
+        "  giusto export libvirt sites/machines.yaml --out out/libvirt\n",
+        "  giusto export nsq sites/messages.yaml --out out/nsq"
+    ))]
     Export(Export),
     /// Calculators, one for each published result; they need no site
     ///

@@ -52,7 +52,8 @@ fn pid(socket: &Path, name: &str) -> Result<u32, String> {
         404 => return Err("it has no such container".into()),
         _ => return Err(format!("it answers '{}'", answer.status)),
     }
-    let told: Told = serde_json::from_str(&answer.body).map_err(|why| format!("its answer is none of an engine: {why}"))?;
+    let told: Told =
+        serde_json::from_str(&answer.body).map_err(|why| format!("its answer is none of an engine: {why}"))?;
     match told.state.pid {
         0 => Err(format!("it does not run, it is '{}'", told.state.status)),
         pid => Ok(pid),
@@ -74,9 +75,10 @@ fn of(pid: u32) -> Result<String, String> {
 /// The path in /proc/PID/cgroup: of v1's controller `cpu`, else of systemd's hierarchy, else of v2.
 fn path(text: &str) -> Option<&str> {
     let of = |wanted: &str| {
-        let line = text.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>()).find(|parts| {
-            parts.len() == 3 && parts[1].split(',').any(|controller| controller == wanted)
-        });
+        let line = text
+            .lines()
+            .map(|line| line.splitn(3, ':').collect::<Vec<_>>())
+            .find(|parts| parts.len() == 3 && parts[1].split(',').any(|controller| controller == wanted));
         line.map(|parts| parts[2].trim_start_matches('/')).filter(|path| !path.is_empty())
     };
     ["cpu", "name=systemd", ""].into_iter().find_map(of)
@@ -119,7 +121,10 @@ mod tests {
         serve(&two, "HTTP/1.0 200 OK\r\n\r\n{\"State\":{\"Pid\":0,\"Status\":\"exited\"}}".into());
         let sockets = [one.to_str().unwrap(), two.to_str().unwrap(), "/no/such"];
         let why = control_group(&sockets, "search").unwrap_err();
-        assert!(why.contains("no such container") && why.contains("'exited'") && why.contains("docker start search"), "{why}");
+        assert!(
+            why.contains("no such container") && why.contains("'exited'") && why.contains("docker start search"),
+            "{why}"
+        );
         let why = control_group(&["/no/such"], "search").unwrap_err();
         assert!(why.contains("no engine listens at /no/such"), "{why}");
     }

@@ -1,7 +1,7 @@
 //! Services that go by a name, which outlives their cgroups.
 
-use crate::systemd::{self, HIERARCHIES};
 use crate::container;
+use crate::systemd::{self, HIERARCHIES};
 
 /// Who knows the cgroup of a service: it may have another when it is started again.
 #[derive(Debug)]

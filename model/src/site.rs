@@ -154,9 +154,8 @@ impl Origin {
     /// Whether its virtual CPUs can be told apart, so that each can have an interface of its own.
     pub fn has_vcpus(&self) -> bool {
         match self {
-            Origin::Start(_) | Origin::Adopt(
-                Adopt::Pid(_) | Adopt::Cgroup(_) | Adopt::Systemd(_) | Adopt::Container(_),
-            ) => false,
+            Origin::Start(_)
+            | Origin::Adopt(Adopt::Pid(_) | Adopt::Cgroup(_) | Adopt::Systemd(_) | Adopt::Container(_)) => false,
             Origin::Adopt(Adopt::Qmp(_) | Adopt::Libvirt(_)) => true,
         }
     }

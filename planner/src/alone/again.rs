@@ -58,6 +58,8 @@ pub(super) struct Rest<'a> {
     pub(super) planned: &'a LeftoverPlan,
     /// Where it may run.
     pub(super) cores: Vec<u32>,
+    /// These are cores on which reservations are by quota and weight: there are no others.
+    pub(super) shares: bool,
     /// What all leftovers share; or why its floor is not held.
     pub(super) floor: Result<Bandwidth, String>,
 }
@@ -100,11 +102,6 @@ impl Quota {
         let quota = (budget * us).div_ceil(period).max(u128::from(Quota::LEAST));
         Quota { quota: quota as u64, period: us as u64 } // at most a second, or a core
     }
-
-    /// As a share of a core.
-    pub(super) fn bandwidth(self) -> Bandwidth {
-        Bandwidth::new(self.quota, self.period).unwrap_or(Bandwidth::ONE)
-    }
 }
 
 impl<'a> Alone<'a> {
@@ -112,7 +109,8 @@ impl<'a> Alone<'a> {
     pub(super) fn of(site: &Site, facts: &Facts, plan: &'a Plan, index: usize) -> Alone<'a> {
         let host = &plan.hosts[index];
         let planned: Vec<&ServicePlan> = plan.services.iter().filter(|one| one.on == host.name).collect();
-        let packets: Vec<u32> = plan.network.iter().filter(|one| one.on == host.name).flat_map(|one| one.cores.clone()).collect();
+        let packets: Vec<u32> =
+            plan.network.iter().filter(|one| one.on == host.name).flat_map(|one| one.cores.clone()).collect();
         let open: Vec<u32> = host.open_cores().into_iter().filter(|core| !packets.contains(core)).collect();
         let cores = spread(&planned, &open);
         let on = |core: u32| cores.iter().filter(|one| **one == core).count();
@@ -121,10 +119,8 @@ impl<'a> Alone<'a> {
         used.dedup();
         let (whole, shared): (Vec<u32>, Vec<u32>) = used.iter().partition(|core| on(**core) == 1);
         let again = Again { site, facts, host };
-        let floors: Vec<(u32, Result<Bandwidth, String>)> = shared
-            .iter()
-            .map(|&core| (core, again.floors(&[core], &mine(&planned, &cores, core), &[])))
-            .collect();
+        let floors: Vec<(u32, Result<Bandwidth, String>)> =
+            shared.iter().map(|&core| (core, again.floors(&[core], &mine(&planned, &cores, core), &[]))).collect();
         let entry = |(planned, core): (&&'a ServicePlan, &u32)| {
             let way = match floors.iter().find(|(shared, _)| shared == core) {
                 None => Way::Whole,
@@ -147,14 +143,15 @@ impl<'a> Alone<'a> {
             }
             (true, true) => Err("each core has a service to itself, which may take all of it".into()),
         };
-        let mut its_cores: Vec<u32> = free.iter().chain(&whole).copied().collect();
-        if its_cores.is_empty() {
-            its_cores.clone_from(&shared);
-        }
+        let shares = free.is_empty() && !shared.is_empty();
+        let mut its_cores: Vec<u32> = match shares {
+            true => shared.clone(),
+            false => free.iter().chain(&whole).copied().collect(),
+        };
         its_cores.sort_unstable();
         let rest = leftovers
             .into_iter()
-            .map(|planned| Rest { planned, cores: its_cores.clone(), floor: floor.clone() })
+            .map(|planned| Rest { planned, cores: its_cores.clone(), shares, floor: floor.clone() })
             .collect();
         let missing = entries.len().saturating_sub(open.len());
         Alone { host, entries, rest, whole, shared, missing }
@@ -237,7 +234,8 @@ impl Again<'_> {
             }
             other => other.clone(),
         };
-        let service = Service { on: None, network: Vec::new(), modes: Vec::new(), agent: None, promise, ..service.clone() };
+        let service =
+            Service { on: None, network: Vec::new(), modes: Vec::new(), agent: None, promise, ..service.clone() };
         match self.plan(&self.host.cores, vec![service], Some(Backend::Quota)) {
             Ok(_) => String::new(),
             Err(Refusal::Asked { why, .. }) => why,
@@ -307,15 +305,26 @@ mod tests {
         let quota = |budget, period| Quota::of(Server { kind: ServerKind::Deferrable, budget, period });
         assert_eq!(quota(us(3000), us(10_000)), Quota { quota: 3000, period: 10_000 });
         assert_eq!(quota(us(300), us(1000)), Quota { quota: 1200, period: 4000 }, "below a millisecond: a multiple");
-        assert_eq!(quota(us(1_000_000), us(4_000_000)), Quota { quota: 250_000, period: 1_000_000 }, "at most a second");
+        assert_eq!(
+            quota(us(1_000_000), us(4_000_000)),
+            Quota { quota: 250_000, period: 1_000_000 },
+            "at most a second"
+        );
         assert_eq!(quota(Duration::from_ns(1), us(4_000_000)), Quota { quota: 1000, period: 1_000_000 });
         for (budget, period) in [(1, 1), (1500, 3001), (999_999, 1_000_001), (1 << 40, 1 << 41), (7, 1 << 62)] {
-            let server = Server { kind: ServerKind::Deferrable, budget: Duration::from_ns(budget), period: Duration::from_ns(period) };
+            let server = Server {
+                kind: ServerKind::Deferrable,
+                budget: Duration::from_ns(budget),
+                period: Duration::from_ns(period),
+            };
             let Quota { quota, period } = Quota::of(server);
             assert!(quota >= 1000 && (1000..=1_000_000).contains(&period), "{quota} {period}");
             assert!(Bandwidth::new(quota, period).unwrap() >= server.bandwidth());
         }
         assert_eq!(Quota::share(Bandwidth::new(2, 5).unwrap()), Quota { quota: 40_000, period: 100_000 });
-        assert_eq!((weight(Bandwidth::new(1, 3).unwrap()), weight(Bandwidth::ZERO), weight(Bandwidth::ONE)), (3334, 1, 10_000));
+        assert_eq!(
+            (weight(Bandwidth::new(1, 3).unwrap()), weight(Bandwidth::ZERO), weight(Bandwidth::ONE)),
+            (3334, 1, 10_000)
+        );
     }
 }

@@ -17,12 +17,19 @@ pub enum Engine {
     Podman,
 }
 
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Engine {
+    /// What it is called, and its program.
+    pub fn name(self) -> &'static str {
+        match self {
             Engine::Docker => "docker",
             Engine::Podman => "podman",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
@@ -67,7 +74,9 @@ fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -
     services.dedup();
     let mut not_here = |name: &str, origin: &Origin| {
         if let Origin::Adopt(adopt) = origin {
-            told.push(format!("{name}: NOT HERE: {adopt} is no container; adopt it by adopt: {{container: NAME}} where it is one."));
+            told.push(format!(
+                "{name}: NOT HERE: {adopt} is no container; adopt it by adopt: {{container: NAME}} where it is one."
+            ));
         }
     };
     for service in services {
@@ -84,10 +93,8 @@ fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -
             None => not_here(&rest.planned.name, &rest.planned.origin),
         }
     }
-    let mut files: Vec<AloneFile> = settings
-        .iter()
-        .map(|one| AloneFile::new(host, format!("{}.flags", one.service), one.flags(engine)))
-        .collect();
+    let mut files: Vec<AloneFile> =
+        settings.iter().map(|one| AloneFile::new(host, format!("{}.flags", one.service), one.flags(engine))).collect();
     let services: String = settings.iter().map(Setting::compose).collect();
     let why = [
         format!("Processor time of the containers of {host}, by 'giusto export {engine}': an override, for example"),
@@ -118,7 +125,8 @@ fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -
 }
 
 fn not_in(plan: &Plan, host: &str) -> Vec<String> {
-    let mut lines = vec!["It is not measured whether any of this is kept: no status, metrics, alerts, records.".to_string()];
+    let mut lines =
+        vec!["It is not measured whether any of this is kept: no status, metrics, alerts, records.".to_string()];
     if plan.network.iter().any(|network| network.on == host) {
         lines.push("packets: priorities and buckets of interfaces are Giusto's.".into());
     }
@@ -152,7 +160,11 @@ impl Setting {
             said.extend(said::of(alone, entry, plan, &means).lines());
         }
         if entries.len() > 1 {
-            said.push(format!("NOTE: {} threads have {} cores together; no thread is bound by itself.", cores.len(), cores.len()));
+            said.push(format!(
+                "NOTE: {} threads have {} cores together; no thread is bound by itself.",
+                cores.len(),
+                cores.len()
+            ));
         }
         let planned = entries[0].planned;
         Setting {
@@ -193,7 +205,10 @@ impl Setting {
     }
 
     fn flags(&self, engine: Engine) -> String {
-        let mut lines = vec![format!("Container {}, by 'giusto export {engine}': {engine} run $(sed '/^#/d' {}.flags) IMAGE", self.container, self.service)];
+        let mut lines = vec![format!(
+            "Container {}, by 'giusto export {engine}': {engine} run $(sed '/^#/d' {}.flags) IMAGE",
+            self.container, self.service
+        )];
         lines.extend(self.said.clone());
         let mut flags = self.live();
         let mut more = String::new();

@@ -58,7 +58,11 @@ fn rfc1123(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = name.chars().map(plain).take(63).collect();
     let name = name.trim_matches('-');
-    if name.is_empty() { "vm".into() } else { name.into() }
+    if name.is_empty() {
+        "vm".into()
+    } else {
+        name.into()
+    }
 }
 
 fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (String, Vec<String>) {
@@ -116,7 +120,9 @@ mod tests {
 
     #[test]
     fn names_become_what_kubernetes_takes() {
-        for (name, own) in [("flight-1", "flight-1"), ("Debian 12.2", "debian-12-2"), ("--", "vm"), ("ä/ö", "vm"), ("a_", "a")] {
+        for (name, own) in
+            [("flight-1", "flight-1"), ("Debian 12.2", "debian-12-2"), ("--", "vm"), ("ä/ö", "vm"), ("a_", "a")]
+        {
             assert_eq!(rfc1123(name), own);
         }
         assert_eq!(rfc1123(&"x".repeat(99)).len(), 63);

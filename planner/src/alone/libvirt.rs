@@ -30,14 +30,18 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         };
         let tune = Tune::of(&alone, &entries, plan, facts);
         told.extend(tune.said.clone());
-        let mut lines = vec![format!("Domain {domain}, by 'giusto export libvirt': 'virsh edit', in place of its <cputune>.")];
+        let mut lines =
+            vec![format!("Domain {domain}, by 'giusto export libvirt': 'virsh edit', in place of its <cputune>.")];
         lines.extend(tune.said.clone());
         files.push(AloneFile::new(host, format!("{service}.cputune.xml"), tune.xml(&lines)));
         commands += &tune.commands(domain);
         domains.push(domain.as_str());
     }
     for rest in &alone.rest {
-        told.push(format!("{}: NOT HERE: what gets leftovers keeps the <cputune> that it has; its floor is not held.", rest.planned.name));
+        told.push(format!(
+            "{}: NOT HERE: what gets leftovers keeps the <cputune> that it has; its floor is not held.",
+            rest.planned.name
+        ));
     }
     let why = [
         format!("Sets what libvirt can change in domains of {host} that run, and in their configuration, by 'giusto export libvirt'."),
@@ -96,7 +100,8 @@ impl Tune {
         }
         // One for all virtual CPUs: the largest share of them.
         let largest = shares.iter().copied().max_by_key(|server| server.bandwidth());
-        let differs = shares.iter().any(|server| Some(server.bandwidth()) != largest.map(|largest| largest.bandwidth()));
+        let differs =
+            shares.iter().any(|server| Some(server.bandwidth()) != largest.map(|largest| largest.bandwidth()));
         if let (Some(largest), true) = (largest, differs) {
             said.push(format!(
                 "LOST: caps of its own for each virtual CPU: <period> and <quota> are one for all of a domain, here those of the \

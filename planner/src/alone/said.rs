@@ -26,11 +26,6 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Whether the promise itself is kept, under its conditions.
-    pub(super) fn is_kept(&self) -> bool {
-        !self.keeps.is_empty()
-    }
-
     /// The lines of a comment.
     pub(super) fn lines(&self) -> Vec<String> {
         let keeps = self.keeps.iter().map(|one| format!("KEPT: {one}"));
@@ -92,9 +87,7 @@ fn whole(planned: &ServicePlan, core: u32, means: &Means) -> Said {
     let is_short = period < SECOND && left < budget;
     match hole && is_short {
         true => {
-            keeps.push(format!(
-                "{promised}, as long as it is busy for no more than 95 % of a second: {why}"
-            ));
+            keeps.push(format!("{promised}, as long as it is busy for no more than 95 % of a second: {why}"));
             loses.push(format!(
                 "the same for one that is always busy: the kernel takes {} at once from real-time threads in every second \
                  (kernel.sched_rt_runtime_us), so it has {} in every {}",
@@ -153,9 +146,15 @@ fn shared(alone: &Alone, entry: &Entry, part: &Share, means: &Means) -> Said {
     if means.quotas && planned.cap == Cap::Hard {
         let Quota { quota, period: of } = Quota::of(planned.server);
         let (quota, of) = (time(Duration::from_us(quota)), time(Duration::from_us(of)));
-        keeps.push(format!("its cap: at most {quota} in every {of}, and up to a tick of the kernel more, which is paid back"));
+        keeps.push(format!(
+            "its cap: at most {quota} in every {of}, and up to a tick of the kernel more, which is paid back"
+        ));
     }
-    let refused = if part.refused.is_empty() { String::new() } else { format!(" ('giusto plan --backend quota': {})", part.refused) };
+    let refused = if part.refused.is_empty() {
+        String::new()
+    } else {
+        format!(" ('giusto plan --backend quota': {})", part.refused)
+    };
     loses.push(format!(
         "{promised}{refused}: a quota and a weight say how much, not when. It may get nothing for a while, and {} every {} bound \
          nothing",
@@ -204,6 +203,11 @@ pub(super) fn rest(rest: &Rest, means: &Means) -> Said {
     let planned = rest.planned;
     if planned.at_least > Bandwidth::ZERO {
         match &rest.floor {
+            Ok(available) if rest.shares => keeps.push(format!(
+                "at least {} over time, of {} that all share here",
+                share(planned.at_least),
+                share(*available)
+            )),
             Ok(available) => keeps.push(format!(
                 "at least {}, of {} that are left on cores without a reservation",
                 share(planned.at_least),

@@ -6,7 +6,7 @@ use super::said::{self, Means, Said};
 use super::AloneFile;
 use crate::facts::Facts;
 use crate::words::share;
-use giusto_model::{Adopt, Cap, Limit, Origin, Plan, Process, Restart, Server, Site};
+use giusto_model::{Adopt, Bandwidth, Cap, Limit, Origin, Plan, Process, Restart, Server, Site};
 use std::fmt::Write;
 
 /// Where all services with a part of a core are, so that their weights are compared.
@@ -15,6 +15,9 @@ const SLICE: &str = "giusto.slice";
 const OTHERS: [&str; 4] = ["init.scope", "system.slice", "user.slice", "machine.slice"];
 /// Above all programs of the fair class; below the threads of interrupts where those are threads (50), and below Giusto's manager.
 const PRIORITY: u8 = 1;
+/// The weight of what has no floor, beside floors that make up to 10,000; and that of a unit which says nothing.
+const LITTLE: u64 = 10;
+const ORDINARY: u64 = 100;
 
 /// The unit of a service: the one that it has, or the one that the export makes of what the site starts. `None`: it has none.
 pub fn unit_of(name: &str, origin: &Origin) -> Option<String> {
@@ -64,7 +67,11 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         let entries: Vec<&Entry> = alone.entries.iter().filter(|entry| entry.planned.name == service).collect();
         let planned = entries[0].planned;
         let Some(unit) = unit_of(service, &planned.origin) else {
-            told.push(format!("{service}: NOT HERE: {} is no unit of systemd; {}", origin(&planned.origin), instead(&planned.origin)));
+            told.push(format!(
+                "{service}: NOT HERE: {} is no unit of systemd; {}",
+                origin(&planned.origin),
+                instead(&planned.origin)
+            ));
             continue;
         };
         let setting = Setting::of(&alone, &entries, &unit, &others);
@@ -86,10 +93,15 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
     for rest in &alone.rest {
         let planned = rest.planned;
         let Some(unit) = unit_of(&planned.name, &planned.origin) else {
-            told.push(format!("{}: NOT HERE: {} is no unit of systemd; {}", planned.name, origin(&planned.origin), instead(&planned.origin)));
+            told.push(format!(
+                "{}: NOT HERE: {} is no unit of systemd; {}",
+                planned.name,
+                origin(&planned.origin),
+                instead(&planned.origin)
+            ));
             continue;
         };
-        let setting = Setting::of_rest(rest, &unit, &others);
+        let setting = Setting::of_rest(rest, &unit);
         let mut lines = vec![format!("{unit}, by 'giusto export systemd'."), said::rest_head(rest)];
         lines.extend(said::rest(rest, &setting.means()).lines());
         lines.extend(setting.notes.iter().cloned());
@@ -109,11 +121,17 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         if !away.is_empty() {
             for unit in OTHERS {
                 let kind = if unit.ends_with("scope") { "Scope" } else { "Slice" };
-                files.push(file(drop_in(unit), format!("{}[{kind}]\n{away}", comment("# ", std::slice::from_ref(&why)))));
+                files.push(file(
+                    drop_in(unit),
+                    format!("{}[{kind}]\n{away}", comment("# ", std::slice::from_ref(&why))),
+                ));
             }
         }
         let why = ["Services that share cores: their weights are compared with each other.".to_string()];
-        let text = format!("{}[Unit]\nDescription=Services that share cores (giusto export systemd)\n[Slice]\nCPUWeight=10000\n", comment("# ", &why));
+        let text = format!(
+            "{}[Unit]\nDescription=Services that share cores (giusto export systemd)\n[Slice]\nCPUWeight=10000\n",
+            comment("# ", &why)
+        );
         files.push(file(format!("units/{SLICE}"), text));
     }
     files.push(file("README".into(), readme(&alone, plan, &told, &units)));
@@ -132,7 +150,8 @@ fn list(cores: &[u32]) -> String {
 fn others(alone: &Alone, facts: &Facts, plan: &Plan) -> Option<Vec<u32>> {
     let here = alone.host.assumed.is_none();
     let packets = plan.network.iter().filter(|one| one.on == alone.host.name).flat_map(|one| &one.cores);
-    let known: Vec<u32> = alone.host.cores.iter().chain(packets).chain(facts.cores.iter().filter(|_| here)).copied().collect();
+    let known: Vec<u32> =
+        alone.host.cores.iter().chain(packets).chain(facts.cores.iter().filter(|_| here)).copied().collect();
     let last = known.iter().max().copied().unwrap_or(0);
     let others: Vec<u32> = (0..=last).filter(|core| !alone.shared.contains(core)).collect();
     (!others.is_empty()).then_some(others)
@@ -180,14 +199,17 @@ impl Setting {
                 setting.lines.push("CPUSchedulingResetOnFork=no".into());
             }
             None => {
-                setting.provided = format!("nothing else runs on core {} ({unit} has no scheduling policy of its own)", list(&cores));
+                setting.provided =
+                    format!("nothing else runs on core {} ({unit} has no scheduling policy of its own)", list(&cores));
             }
             Some((part, server, cap)) => {
                 let own = unit.ends_with(".service");
                 if own {
                     setting.lines.push(format!("Slice={SLICE}"));
                 } else {
-                    setting.notes.push(format!("NOTE: {unit} cannot be put into {SLICE}: its weight is compared with those beside it."));
+                    setting.notes.push(format!(
+                        "NOTE: {unit} cannot be put into {SLICE}: its weight is compared with those beside it."
+                    ));
                 }
                 if *cap == Cap::Hard {
                     setting.lines.extend(quota(Quota::of(*server)));
@@ -210,15 +232,18 @@ impl Setting {
         setting
     }
 
-    fn of_rest(rest: &Rest, unit: &str, others: &Option<Vec<u32>>) -> Setting {
+    fn of_rest(rest: &Rest, unit: &str) -> Setting {
         let mut setting = Setting::begin(unit, &rest.cores);
         if let Some(most) = rest.planned.at_most {
             setting.lines.extend(quota(Quota::share(most)));
         }
-        if others.is_none() && unit.ends_with(".service") {
+        if rest.shares && unit.ends_with(".service") {
             setting.lines.push(format!("Slice={SLICE}"));
         }
-        setting.lines.push(format!("CPUWeight={}", weight(rest.planned.at_least).max(100)));
+        if rest.planned.at_least > Bandwidth::ZERO || rest.shares {
+            let least = if rest.shares { LITTLE } else { ORDINARY };
+            setting.lines.push(format!("CPUWeight={}", weight(rest.planned.at_least).max(least)));
+        }
         setting
     }
 
@@ -254,9 +279,14 @@ fn instead(origin: &Origin) -> &'static str {
 
 /// The unit of what the site starts.
 fn started(name: &str, words: &[String], process: &Process) -> String {
-    let why = [format!("Service '{name}' of a site, by 'giusto export systemd': what starts it, its limits and its end.")];
+    let why =
+        [format!("Service '{name}' of a site, by 'giusto export systemd': what starts it, its limits and its end.")];
     let mut out = comment("# ", &why);
-    let _ = write!(out, "[Unit]\nDescription=Service {name} of a site of Giusto\n\n[Service]\nExecStart={}\n", command(words));
+    let _ = write!(
+        out,
+        "[Unit]\nDescription=Service {name} of a site of Giusto\n\n[Service]\nExecStart={}\n",
+        command(words)
+    );
     let restart = match process.restart {
         Restart::Always => "always",
         Restart::OnFailure => "on-failure",
@@ -293,7 +323,10 @@ fn started(name: &str, words: &[String], process: &Process) -> String {
     }
     let _ = writeln!(out, "TimeoutStopSec={}us", process.end_within().ns() / 1000);
     if process.essential {
-        out += &comment("# ", &["NOT HERE: 'essential: yes', its end ends nothing else; FailureAction= or PartOf= can.".to_string()]);
+        out += &comment(
+            "# ",
+            &["NOT HERE: 'essential: yes', its end ends nothing else; FailureAction= or PartOf= can.".to_string()],
+        );
     }
     out + "\n[Install]\nWantedBy=multi-user.target\n"
 }
@@ -325,7 +358,10 @@ fn readme(alone: &Alone, plan: &Plan, told: &[String], units: &[String]) -> Stri
         "Apply (systemd 250 or newer, cgroup v2):".into(),
         "  cp -r units/. drop-ins/. /etc/systemd/system/ && systemctl daemon-reload".into(),
     ];
-    lines.push(format!("  systemctl restart {}", units.iter().map(|unit| super::escape::shell(unit)).collect::<Vec<_>>().join(" ")));
+    lines.push(format!(
+        "  systemctl restart {}",
+        units.iter().map(|unit| super::escape::shell(unit)).collect::<Vec<_>>().join(" ")
+    ));
     lines.extend([
         "Undo: remove the same files, the same two commands.".into(),
         "Or with Giusto, which keeps all of it: giusto/README. Do not apply both.".into(),
@@ -334,7 +370,8 @@ fn readme(alone: &Alone, plan: &Plan, told: &[String], units: &[String]) -> Stri
     ]);
     let mut out = lines.join("\n") + "\n";
     out += &comment("  ", told);
-    let mut lost = vec!["It is not measured whether any of this is kept: no status, metrics, alerts, records.".to_string()];
+    let mut lost =
+        vec!["It is not measured whether any of this is kept: no status, metrics, alerts, records.".to_string()];
     let topics: Vec<&str> = plan.topics.iter().map(|topic| topic.name.as_str()).collect();
     if !topics.is_empty() {
         lost.push(format!("topics {}: 'giusto export nsq' writes their brokers' files.", topics.join(", ")));
@@ -344,10 +381,16 @@ fn readme(alone: &Alone, plan: &Plan, told: &[String], units: &[String]) -> Stri
     }
     let paths: Vec<&str> = plan.paths_here().map(|path| path.name.as_str()).collect();
     if !paths.is_empty() {
-        lost.push(format!("paths {}: they hold where the promises of all their stages do, and not where one is lost.", paths.join(", ")));
+        lost.push(format!(
+            "paths {}: they hold where the promises of all their stages do, and not where one is lost.",
+            paths.join(", ")
+        ));
     }
     if let Some(network) = plan.network.iter().find(|network| network.on == host.name) {
-        lost.push(format!("packets: priorities, buckets and core {} of interfaces are Giusto's.", crate::words::cores(&network.cores)));
+        lost.push(format!(
+            "packets: priorities, buckets and core {} of interfaces are Giusto's.",
+            crate::words::cores(&network.cores)
+        ));
     }
     if !host.parked.is_empty() {
         lost.push(format!("parked cores {}: they stay online.", crate::words::cores(&host.parked)));
