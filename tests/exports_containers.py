@@ -16,6 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
+import taken
 from patient import Patient
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,12 +123,6 @@ def cpu_time(pid):
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
-def core_busy():
-    """All that runs on the core, in ns."""
-    row = next(line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{CORE} "))
-    return sum(int(row[at]) for at in (1, 2, 3, 6, 7)) * 10**9 // os.sysconf("SC_CLK_TCK")
-
-
 class Exports(Patient):
     @classmethod
     def setUpClass(cls):
@@ -147,11 +142,11 @@ class Exports(Patient):
     def shares(self, what, seconds=3):
         """Of a core, and what others took of the core meanwhile."""
         pids = {name: self.podman.pid(name) for name in NAMES}
-        begin, before, busy = time.monotonic_ns(), {name: cpu_time(pid) for name, pid in pids.items()}, core_busy()
+        begin, before, busy = time.monotonic_ns(), {name: cpu_time(pid) for name, pid in pids.items()}, taken.busy(CORE)
         time.sleep(seconds)
         after, elapsed = {name: cpu_time(pid) for name, pid in pids.items()}, time.monotonic_ns() - begin
         shares = {name: (after[name] - before[name]) / elapsed for name in NAMES}
-        others = (core_busy() - busy) / elapsed - sum(shares.values())
+        others = (taken.busy(CORE) - busy) / elapsed - sum(shares.values())
         print(f"{what}: {', '.join(f'{name} {share:.3f}' for name, share in shares.items())} of a core; others took "
               f"{max(others, 0):.3f} of core {CORE}", flush=True)
         return shares, others

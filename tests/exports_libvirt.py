@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "vm"))
 import guest
+import taken
 from guest import ROOT, cpu_time
 from patient import Patient
 
@@ -121,16 +122,28 @@ class Exports(Patient):
         return len((self.folder / "work").read_text().splitlines()) > 2 if (self.folder / "work").exists() else False
 
     def shares(self, what, threads, seconds=3):
-        begin, before = time.monotonic_ns(), [cpu_time(tid) for tid in threads]
+        """Of a core, and what others took of the core meanwhile."""
+        begin, before, busy = time.monotonic_ns(), [cpu_time(tid) for tid in threads], taken.busy(CORE)
         time.sleep(seconds)
         after, elapsed = [cpu_time(tid) for tid in threads], time.monotonic_ns() - begin
         shares = [(a - b) / elapsed for a, b in zip(after, before)]
-        print(f"{what}: vCPUs {', '.join(f'{share:.3f}' for share in shares)} of a core", flush=True)
-        return shares
+        others = (taken.busy(CORE) - busy) / elapsed - sum(shares)
+        print(f"{what}: vCPUs {', '.join(f'{share:.3f}' for share in shares)} of a core; others took {max(others, 0):.3f} of core {CORE}",
+              flush=True)
+        return shares, others
 
-    def kept(self, shares, promised):
+    def kept(self, measured, promised):
+        """No more than that, and no less where others keep off the core, as <cputune> says."""
+        shares, others = measured
         for share in shares:
-            self.assertAlmostEqual(share, promised, delta=0.15 * promised)
+            self.assertLess(share, 1.15 * promised)
+            if others < 0.05:
+                self.assertGreater(share, 0.85 * promised)
+
+    def quota(self):
+        """Of each virtual CPU, as libvirt has set it."""
+        told = dict(line.split(":") for line in virsh("schedinfo", "--domain", DOMAIN).replace(" ", "").splitlines() if ":" in line)
+        return int(told["vcpu_quota"]) / int(told["vcpu_period"])
 
     def pinned(self, threads):
         for tid in threads:
@@ -141,10 +154,11 @@ class Exports(Patient):
         out = self.export("[25ms/100ms, 25ms/100ms]")
         threads = self.start(2)
         until("the guest works", self.works)
-        before = self.shares("without <cputune>", threads)
-        self.assertGreater(sum(before), 0.7, "nothing limits it without <cputune>")
+        self.shares("without <cputune>", threads)
+        self.assertFalse(0 < self.quota() < 1, "nothing limits it without <cputune>")
         subprocess.run([out / "apply.sh"], check=True, stdout=subprocess.DEVNULL)
         self.pinned(threads)
+        self.assertEqual(self.quota(), 0.25)
         self.kept(self.shares("set while it runs", threads), 0.25)
         threads = self.start(2, (out / "flight.cputune.xml").read_text())
         self.pinned(threads)
@@ -165,12 +179,12 @@ class Exports(Patient):
         threads = self.start(1)
         until("the guest works", self.works)
         os.sched_setaffinity(threads[0], {CORE})
-        self.assertLess(self.shares("beside a hog, without <cputune>", threads)[0], 0.7)
+        self.assertLess(self.shares("beside a hog, without <cputune>", threads)[0][0], 0.7)
         threads = self.start(1, (out / "flight.cputune.xml").read_text())
         self.pinned(threads)
         self.assertEqual(os.sched_getscheduler(threads[0]), os.SCHED_FIFO)
         until("the guest works", self.works)
-        self.assertGreater(self.shares("beside a hog, with it", threads)[0], 0.8)
+        self.assertGreater(self.shares("beside a hog, with it", threads)[0][0], 0.8)
 
     def test_the_hook_has_giusto_adopt_it(self):
         self.libvirtd(("cpuset",))
@@ -188,7 +202,7 @@ class Exports(Patient):
             until("giusto enforces", lambda: asked().returncode == 0)
             until("the guest works", self.works)
             def has_them():
-                shares = self.shares(turn, self.threads(2), 2)
+                shares, _ = self.shares(turn, self.threads(2), 2)
                 return abs(shares[0] - 0.2) < 0.03 and abs(shares[1] - 0.1) < 0.02
             until("each vCPU has its share", has_them)
             running = subprocess.run(["pgrep", "-x", "giusto"], capture_output=True, text=True).stdout.split()
@@ -212,7 +226,18 @@ if __name__ == "__main__":
             os.rmdir(folder)
         sys.exit(code)
     for folder in OWN:
-        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder], check=True)
+    # Beside hierarchies of v1 it has no controller, and libvirt asks it for some.
+    if Path("/sys/fs/cgroup/unified").is_mount() and Path("/sys/fs/cgroup/cpu").is_dir():
+        subprocess.run(["umount", "/sys/fs/cgroup/unified"], check=True)
+    # A user that another package of libvirt makes, without which its driver does not begin.
+    for file, line in (("passwd", "libvirt-qemu:x:64055:64055::/:/usr/sbin/nologin"), ("group", "libvirt-qemu:x:64055:"),
+                       ("group", "kvm:x:64056:")):
+        text, name = Path("/etc", file).read_text(), line.split(":")[0]
+        if not re.search(rf"^{name}:", text, re.MULTILINE):
+            own = Path("/var/lib/libvirt", file)
+            own.write_text(f"{text}{line}\n")
+            subprocess.run(["mount", "--bind", own, f"/etc/{file}"], check=True)
     try:
         guest.fetch()
     except guest.CannotRun as why:

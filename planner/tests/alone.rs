@@ -44,15 +44,23 @@ fn every_service_of_every_example_is_kept_lost_or_not_here() {
                 let readme = readme.unwrap_or_else(|| panic!("{}: no README of {}", path.display(), host.name));
                 for service in planned.services.iter().filter(|one| one.on == host.name) {
                     let own = readme.text.split("What holds:").nth(1).unwrap();
-                    assert!(own.contains(&format!("{}: ", service.name)) || own.contains(&format!("{}, ", service.name)));
+                    assert!(
+                        own.contains(&format!("{}: ", service.name)) || own.contains(&format!("{}, ", service.name))
+                    );
                     seen += 1;
                 }
                 let says = ["KEPT", "LOST", "NOT HERE"].iter().any(|word| readme.text.contains(word));
-                assert!(says || planned.services.iter().all(|one| one.on != host.name), "{}: {}", path.display(), readme.text);
+                assert!(
+                    says || planned.services.iter().all(|one| one.on != host.name),
+                    "{}: {}",
+                    path.display(),
+                    readme.text
+                );
             }
             for file in files.iter().filter(|file| file.path.ends_with(".conf") || file.path.ends_with(".service")) {
                 let is_line = |line: &str| {
-                    let setting = line.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric()));
+                    let setting =
+                        line.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric()));
                     line.is_empty() || line.starts_with('#') || line.starts_with('[') || setting
                 };
                 assert!(file.text.lines().all(is_line), "{}", file.text);

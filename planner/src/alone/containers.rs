@@ -153,7 +153,7 @@ impl Setting {
              containers, and for all other programs 'isolcpus={words}' at boot or AllowedCPUs= of systemd's slices, as 'giusto \
              export systemd' writes them)"
         );
-        let means = Means { fifo: false, quotas: true, provided };
+        let means = Means { fifo: false, quotas: true, provided, others: false };
         let mut said = Vec::new();
         for entry in entries {
             said.push(said::head(entry.planned));
@@ -179,7 +179,7 @@ impl Setting {
     }
 
     fn of_rest(rest: &Rest, container: String) -> Setting {
-        let means = Means { fifo: false, quotas: true, provided: String::new() };
+        let means = Means { fifo: false, quotas: true, provided: String::new(), others: false };
         let mut said = vec![said::rest_head(rest)];
         said.extend(said::rest(rest, &means).lines());
         Setting {

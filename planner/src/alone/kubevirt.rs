@@ -2,7 +2,7 @@
 
 use super::again::{Alone, Entry, Way};
 use super::escape::{comment, yaml};
-use super::said::{self, Means, Said};
+use super::said::{self, Means};
 use super::AloneFile;
 use crate::facts::Facts;
 use crate::words::share;
@@ -77,13 +77,12 @@ fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (Strin
     let provided = "the node has so many exclusive processors free (cpuManagerPolicy: static), and none of them are also given to \
                     programs outside of pods (reservedSystemCPUs)";
     // Dedicated processors are whole ones, whatever the plan shares.
-    let means = Means { fifo: true, quotas: false, provided: provided.into() };
+    let means = Means { fifo: true, quotas: false, provided: provided.into(), others: true };
     let mut said = Vec::new();
     for entry in entries {
         said.push(said::head(entry.planned));
         let whole = Entry { planned: entry.planned, core: entry.core, way: Way::Whole };
-        let Said { keeps, loses } = said::of(alone, &whole, plan, &means);
-        said.extend(Said { keeps, loses }.lines());
+        said.extend(said::of(alone, &whole, plan, &means).lines());
     }
     let taken = format!(
         "PRICE: {} exclusive processors ({count} of virtual CPUs, 1 of the emulator) in the place of {} of a core.",

@@ -91,7 +91,7 @@ impl Tune {
                     entry.core
                 ),
             };
-            let means = Means { fifo: !is_share, quotas: true, provided: words };
+            let means = Means { fifo: !is_share, quotas: true, provided: words, others: false };
             said.push(said::head(entry.planned));
             said.extend(said::of(alone, entry, plan, &means).lines());
             if is_share && entry.planned.cap == Cap::Hard {
@@ -175,8 +175,11 @@ impl Tune {
 /// libvirt calls it with a domain, an operation and a part of it, and waits for its end; it may not ask libvirt.
 fn hook(host: &str, domains: &[&str]) -> String {
     let why = [
-        format!("/etc/libvirt/hooks/qemu of {host}, by 'giusto export libvirt': has Giusto adopt the site's virtual machines once all"),
-        "of them run. One that is started again is found by a giusto that runs. After a change: systemctl restart libvirtd.".into(),
+        format!(
+            "/etc/libvirt/hooks/qemu of {host}, by 'giusto export libvirt': has Giusto adopt the site's virtual machines once all of \
+             them run. One that is started again is found by a giusto that runs. After a change: systemctl restart libvirtd. What \
+             it says: /var/lib/giusto/hook.log."
+        ),
     ];
     let all: String = domains.iter().map(|domain| format!(" {}", shell(domain))).collect();
     let cases: Vec<String> = domains.iter().map(|domain| format!("{}/started", shell(domain))).collect();
@@ -198,9 +201,10 @@ fn hook(host: &str, domains: &[&str]) -> String {
          \tif [ -d /run/systemd/system ]; then\n\
          \t\texec systemctl --no-block start giusto@{host}.service\n\
          \tfi\n\
-         \texec giusto run \"${{GIUSTO_SITE:-/etc/giusto/{host}.yaml}}\" --host {host}\n\
+         \texec giusto run /etc/giusto/{host}.yaml --host {host}\n\
          }}\n\
-         adopt </dev/null >/dev/null 2>&1 &\n",
+         mkdir -p /var/lib/giusto && cd /var/lib/giusto || exit 1\n\
+         adopt </dev/null >>hook.log 2>&1 &\n",
         comment("# ", &why),
         cases.join(" | ")
     )

@@ -17,19 +17,24 @@ pub(super) struct Means {
     pub(super) quotas: bool,
     /// What else has to be so that the others of its core do not take its time; empty: nothing.
     pub(super) provided: String,
+    /// Processors are given by the target, and not those of the plan.
+    pub(super) others: bool,
 }
 
 /// What holds, and what does not.
 pub(super) struct Said {
     pub(super) keeps: Vec<String>,
     pub(super) loses: Vec<String>,
+    /// What would keep what is lost.
+    pub(super) instead: Option<String>,
 }
 
 impl Said {
     /// The lines of a comment.
     pub(super) fn lines(&self) -> Vec<String> {
         let keeps = self.keeps.iter().map(|one| format!("KEPT: {one}"));
-        keeps.chain(self.loses.iter().map(|one| format!("LOST: {one}"))).collect()
+        let loses = self.loses.iter().map(|one| format!("LOST: {one}"));
+        keeps.chain(loses).chain(self.instead.iter().map(|one| format!("INSTEAD: {one}"))).collect()
     }
 }
 
@@ -77,8 +82,12 @@ fn whole(planned: &ServicePlan, core: u32, means: &Means) -> Said {
         true => String::new(),
         false => format!(", provided that {}", means.provided),
     };
+    let place = match means.others {
+        true => "its processor".to_string(),
+        false => format!("core {core}"),
+    };
     let why = format!(
-        "core {core} has no other reservation, and a whole core supplies in every window no less than the {budget_words} every \
+        "{place} has no other reservation, and a whole core supplies in every window no less than the {budget_words} every \
          {period_words} that this rests on{provided}"
     );
     // A supply is promised to what is always busy, too.
@@ -113,12 +122,12 @@ fn whole(planned: &ServicePlan, core: u32, means: &Means) -> Said {
     if planned.cap == Cap::Hard {
         let left = planned.left_for_others;
         loses.push(format!(
-            "its cap of {}: it may take all of core {core}, and the {} that Giusto leaves to others there are not sure",
+            "its cap of {}: it may take all of {place}, and the {} that Giusto leaves to others there are not sure",
             share(planned.server.bandwidth()),
             share(left)
         ));
     }
-    Said { keeps, loses }
+    Said { keeps, loses, instead: None }
 }
 
 /// A part of a core.
@@ -165,13 +174,11 @@ fn shared(alone: &Alone, entry: &Entry, part: &Share, means: &Means) -> Said {
         loses.push("its criticality: nothing gives way to those of high criticality at their worst".into());
     }
     let cores = if alone.missing == 1 { "core" } else { "cores" };
-    if alone.missing > 0 {
-        loses.push(format!(
-            "what would keep it: {} {cores} more for {} (hosts: {{{}: {{cores: ...}}}}), so that each has one to itself; or Giusto",
-            alone.missing, alone.host.name, alone.host.name
-        ));
-    }
-    Said { keeps, loses }
+    let more = format!(
+        "{} {cores} more for {1} (hosts: {{{1}: {{cores: ...}}}}), so that each has one to itself; or Giusto",
+        alone.missing, alone.host.name
+    );
+    Said { keeps, loses, instead: Some(if alone.missing > 0 { more } else { "Giusto".into() }) }
 }
 
 /// `, p90 at most 21 ms`
@@ -219,5 +226,5 @@ pub(super) fn rest(rest: &Rest, means: &Means) -> Said {
     if let Some(most) = planned.at_most.filter(|_| means.quotas) {
         keeps.push(format!("at most {} of a core, all its processes together", share(most)));
     }
-    Said { keeps, loses }
+    Said { keeps, loses, instead: None }
 }

@@ -248,7 +248,7 @@ impl Setting {
     }
 
     fn means(&self) -> Means {
-        Means { fifo: self.fifo, quotas: true, provided: self.provided.clone() }
+        Means { fifo: self.fifo, quotas: true, provided: self.provided.clone(), others: false }
     }
 
     fn text(&self) -> String {
