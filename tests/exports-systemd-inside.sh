@@ -76,9 +76,9 @@ pid=$(systemctl show -P MainPID noise1)
 [ "$(awk '/^Cpus_allowed_list/ { print $2 }' "/proc/$pid/status")" = 0,2 ] || fail "others may run on core 1"
 shares "with it"
 between giusto-alpha 900 1000 # the kernel takes 5 % from real-time threads
-between search 180 205
-between giusto-beta 90 105
-between giusto-batch 600 720
+between search 170 205
+between giusto-beta 80 105
+between giusto-batch 550 720
 echo "ok: shares are those that the files say"
 
 # With Giusto in the place of the drop-ins.

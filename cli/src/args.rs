@@ -44,7 +44,7 @@ pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use path::{PathArgs, ProcessingArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 pub(crate) use record::RecordArgs;
-use site::SiteArg;
+use site::{HostArg, SiteArg};
 pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -218,13 +218,6 @@ pub(crate) struct BackendArg {
     /// choose
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<Backend>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HostArg {
-    /// Which host of the site this machine is [default: the one with its hostname, or the only one]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! Flags of exports that stand alone.
 
-use super::{HostArg, LatencyArg, ProfilesArg};
+use super::measure::{LatencyArg, ProfilesArg};
+use super::site::HostArg;
 use clap::Args;
 use std::path::PathBuf;
 

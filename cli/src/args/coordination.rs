@@ -1,7 +1,7 @@
 //! Flags about the ensemble of coordination servers.
 
+use super::alone::AloneArgs;
 use super::values::span;
-use super::AloneArgs;
 use clap::{Args, Subcommand};
 use giusto_model::{Duration, Epochs};
 use std::path::PathBuf;
