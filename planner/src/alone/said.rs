@@ -62,9 +62,17 @@ pub(super) fn of(alone: &Alone, entry: &Entry, plan: &Plan, means: &Means) -> Sa
         Way::Whole => whole(planned, entry.core, means),
         Way::Share(part) => shared(alone, entry, part, means),
     };
-    let has_modes = |modes: &giusto_model::ModesPlan| modes.on == planned.on;
-    if planned.promise.own_scheduler().is_none() && plan.modes.iter().any(has_modes) {
-        said.loses.push("its modes: this is set for the mode in which the site begins, and nothing changes it".into());
+    let is_member = |modes: &giusto_model::ModesPlan| modes.members.iter().any(|one| one.name == planned.name);
+    if plan.modes.iter().any(|modes| modes.on == planned.on && is_member(modes)) {
+        match &entry.way {
+            Way::Whole => {
+                said.keeps.push("the same in all its modes: what it needs in each is less than its core".into())
+            }
+            Way::Share(_) => {
+                said.loses
+                    .push("its modes: this is set for the one in which the site begins, and nothing changes it".into());
+            }
+        }
     }
     if planned.adapt.is_some() {
         said.loses.push("adapt: should it ask for more than planned, nothing plans it anew".into());
