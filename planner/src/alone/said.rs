@@ -62,7 +62,7 @@ pub(super) fn of(alone: &Alone, entry: &Entry, plan: &Plan, means: &Means) -> Sa
         Way::Whole => whole(planned, entry.core, means),
         Way::Share(part) => shared(alone, entry, part, means),
     };
-    let is_member = |modes: &giusto_model::ModesPlan| modes.members.iter().any(|one| one.name == planned.name);
+    let is_member = |modes: &giusto_model::ModesPlan| modes.members.iter().any(|one| one.service == planned.name);
     if plan.modes.iter().any(|modes| modes.on == planned.on && is_member(modes)) {
         match &entry.way {
             Way::Whole => {
