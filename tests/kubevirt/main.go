@@ -5,12 +5,35 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
 	kubevirt "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
+
+// The first place at which kept lacks what was written.
+func lost(written, kept any, place string) string {
+	all, isMap := written.(map[string]any)
+	if !isMap {
+		if fmt.Sprint(written) != fmt.Sprint(kept) {
+			return place
+		}
+		return ""
+	}
+	have, _ := kept.(map[string]any)
+	for key, value := range all {
+		other, there := have[key]
+		if !there {
+			return place + "." + key
+		}
+		if found := lost(value, other, place+"."+key); found != "" {
+			return found
+		}
+	}
+	return ""
+}
 
 func read(path string) error {
 	text, err := os.ReadFile(path)
@@ -20,6 +43,18 @@ func read(path string) error {
 	var machine kubevirt.VirtualMachine
 	if err := yaml.UnmarshalStrict(text, &machine); err != nil {
 		return err
+	}
+	// Some of KubeVirt's types read themselves and pass over what they do not know: what they have not kept, they do not have.
+	var written, kept any
+	again, err := json.Marshal(machine)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(yaml.Unmarshal(text, &written), json.Unmarshal(again, &kept)); err != nil {
+		return err
+	}
+	if lost := lost(written, kept, ""); lost != "" {
+		return fmt.Errorf("KubeVirt has no %s", lost)
 	}
 	if machine.APIVersion != kubevirt.SchemeGroupVersion.String() || machine.Kind != "VirtualMachine" {
 		return fmt.Errorf("it is %s %s", machine.APIVersion, machine.Kind)
