@@ -1,6 +1,6 @@
 //! Sites in which what was started is adopted say the same of all else.
 
-use giusto_model::{Adopt, Origin, Process, Site};
+use giusto_model::{Adopt, Origin, Process, Restart, Site};
 use giusto_site::{adopting, parse};
 
 /// The same site, but for where these services come from.
@@ -8,7 +8,9 @@ fn expected(name: &str, text: &str, services: &[(String, Adopt)]) -> Site {
     let mut site = parse(name, text).unwrap_or_else(|error| panic!("{error}"));
     for service in &mut site.services {
         if let Some((_, adopt)) = services.iter().find(|(name, _)| *name == service.name) {
-            let process = Process { essential: service.process.essential, ..Process::default() };
+            let essential = service.process.essential;
+            let restart = if essential { Restart::Never } else { Restart::default() };
+            let process = Process { essential, restart, ..Process::default() };
             (service.origin, service.process) = (Origin::Adopt(adopt.clone()), process);
         }
     }
