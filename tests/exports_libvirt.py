@@ -3,6 +3,7 @@ schema, shares and schedulers of the vCPUs' threads measured without it, set whi
 itself, and under a giusto that the hook has started. In mounts of its own: the host's libvirt, if there is one, is not touched.
 Needs root; exit code 77 where libvirt, QEMU or a kernel cannot be had.
 """
+import contextlib
 import os
 import re
 import shutil
@@ -224,6 +225,10 @@ if __name__ == "__main__":
                               env={**os.environ, "GIUSTO_OWN_MOUNTS": "yes"}).returncode
         for folder in made:
             os.rmdir(folder)
+        for group in Path("/sys/fs/cgroup").glob("*/machine"):
+            for below in sorted(group.glob("**/"), reverse=True):
+                with contextlib.suppress(OSError):  # another libvirt's, or another program's
+                    below.rmdir()
         sys.exit(code)
     for folder in OWN:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder], check=True)
