@@ -238,7 +238,9 @@ class Help(unittest.TestCase):
         return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["place"], ["diff"], ["explain"], ["simulate"], ["run"], ["status"],
                 ["record"], ["reload"], ["mode"], ["agent"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
-                ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"], ["analyze", "share"],
+                ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"],
+                ["export", "systemd"], ["export", "docker"], ["export", "podman"], ["export", "libvirt"], ["export", "kubevirt"],
+                ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],
                 ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "packets"], ["analyze", "trace"]]
 
@@ -249,7 +251,8 @@ class Help(unittest.TestCase):
         try:
             works = ("demo", "check", "plan", "diff", "explain", "simulate", "analyze share", "analyze plane",
                      "analyze interface", "analyze admission", "analyze criticality", "analyze response", "analyze slo",
-                     "analyze map", "analyze bucket", "analyze packets")
+                     "analyze map", "analyze bucket", "analyze packets", "export systemd", "export docker", "export podman",
+                     "export libvirt", "export kubevirt")
             measures = ("measure execution", "measure supply", "measure packets", "measure response", "measure latency")
             while subprocess.run(["redis-cli", "-p", "7001", "ping"], capture_output=True).returncode:
                 self.assertIsNone(service.poll(), "redis-server has ended")

@@ -105,6 +105,8 @@ part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests
 	--enforce 'target/release/giusto run {site}'
 part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/modes_vm.py
 part "modes over vsock, in a guest" tests/vsock-guest.sh
+part "exports to libvirt: shares of virtual CPUs, the hook" /usr/bin/python3 tests/exports_libvirt.py
+part "exports to Podman, and containers that are adopted" /usr/bin/python3 tests/exports_containers.py
 part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
 part "packets: attacks from containers and outside, a sample" /usr/bin/python3 tests/attacks.py
@@ -145,7 +147,11 @@ part "messaging: bucket, broker, real clients" tests/messaging.sh
 part "messages while the clock is set, in a guest" tests/messaging-clock.sh
 # These wait more than they work.
 set -m
-{ part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh; } >target/waiting.log 2>&1 &
+{
+	part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
+	part "exports to systemd, in a guest" tests/exports-systemd.sh
+	part "exports to KubeVirt: read by its own types" tests/exports-kubevirt.sh
+} >target/waiting.log 2>&1 &
 waiting=$!
 set +m
 part "promises for pods: placement and admission over objects in memory" kubernetes/test.sh

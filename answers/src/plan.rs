@@ -94,6 +94,25 @@ pub fn based(plan: Plan, from: &SiteBasis, facts: &Facts) -> Plan {
 /// # Errors
 /// [`Error::Refused`] what does not fit; profiles, latencies and plans that cannot be read.
 pub fn of(read: &Read, asked: &Asked, facts: Facts, tell: &mut dyn FnMut(&str)) -> Result<Plan, Error> {
+    Ok(whole(read, asked, facts, tell)?.plan)
+}
+
+/// A plan, and all that it follows from.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// With numbers in the place of what was to be measured.
+    pub site: Site,
+    /// Of the machine, with the site's cores.
+    pub facts: Facts,
+    /// What was decided.
+    pub plan: Plan,
+}
+
+/// The same with what it follows from, for those who plan again.
+///
+/// # Errors
+/// As [`of`].
+pub fn whole(read: &Read, asked: &Asked, facts: Facts, tell: &mut dyn FnMut(&str)) -> Result<Planned, Error> {
     let mut facts = facts;
     let site = measured(&read.site, asked.profiles.unwrap_or(Path::new(PROFILES)), &facts, tell)?;
     if let Some(note) = missing_cores(&site, &facts) {
@@ -111,7 +130,8 @@ pub fn of(read: &Read, asked: &Asked, facts: Facts, tell: &mut dyn FnMut(&str)) 
     if asked.current.is_some() {
         tell(&moves(&facts.placed.moved(&plan)));
     }
-    Ok(based(plan, &read.from, &facts))
+    let plan = based(plan, &read.from, &facts);
+    Ok(Planned { site, facts, plan })
 }
 
 /// Which services change their host or core; of many the first.

@@ -1,6 +1,8 @@
 //! The command line: every verb, its flags and an example that works.
 
 // Named by their places, since packaging includes this file from elsewhere.
+#[path = "args/alone.rs"]
+mod alone;
 #[path = "args/bucket.rs"]
 mod bucket;
 #[path = "args/compositional.rs"]
@@ -28,6 +30,7 @@ mod study;
 #[path = "args/values.rs"]
 mod values;
 
+pub(crate) use alone::AloneArgs;
 pub(crate) use bucket::{BucketArgs, TraceArgs};
 pub(crate) use compositional::{AdmissionArgs, Inside, InterfaceArgs, PlaneArgs, Supply};
 pub(crate) use coordination::{EnsembleArgs, Export, NsqArgs, RecoveryArgs, XenArgs};
@@ -41,7 +44,7 @@ pub(crate) use modes::{AgentArgs, ModeArgs};
 pub(crate) use path::{PathArgs, ProcessingArgs};
 pub(crate) use random::{MapArgs, RandomArgs, RequestArgs, Serving, SloArgs};
 pub(crate) use record::RecordArgs;
-use site::SiteArg;
+use site::{HostArg, SiteArg};
 pub(crate) use study::{Study, StudyListArgs, StudyRunArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -183,7 +186,16 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Study(Study),
     /// Write the plan in the files of stock software
-    #[command(subcommand)]
+    ///
+    /// systemd, docker, podman, libvirt and kubevirt do without Giusto: their files say beside each setting which promise still
+    /// holds, with numbers, and what is lost. nsq, zookeeper and etcd are what those programs read of a plan.
+    #[command(subcommand, after_help = concat!(
+        "Examples:\n",
+        "  giusto export systemd sites/walk.yaml --out out/systemd\n",
+        "  giusto export docker sites/containers.yaml --out out/docker\n",
+        "  giusto export libvirt sites/machines.yaml --out out/libvirt\n",
+        "  giusto export nsq sites/messages.yaml --out out/nsq"
+    ))]
     Export(Export),
     /// Calculators, one for each published result; they need no site
     ///
@@ -212,13 +224,6 @@ pub(crate) struct BackendArg {
     /// choose
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<Backend>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HostArg {
-    /// Which host of the site this machine is [default: the one with its hostname, or the only one]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod admission;
+mod alone;
 mod analyze;
 mod args;
 mod begin;
@@ -65,8 +66,10 @@ mod verify;
 mod watch;
 mod xen;
 
+use alone::Target;
 use args::{Cli, Export, Verb};
 use clap::Parser;
+use giusto_planner::Engine;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -96,6 +99,11 @@ fn main() -> ExitCode {
         Verb::Export(Export::Etcd(args)) => coordination::etcd(&args),
         Verb::Export(Export::Nsq(args)) => bucket::nsq(&args),
         Verb::Export(Export::Xen(args)) => xen::xen(&args),
+        Verb::Export(Export::Systemd(args)) => alone::export(Target::Systemd, &args),
+        Verb::Export(Export::Docker(args)) => alone::export(Target::Containers(Engine::Docker), &args),
+        Verb::Export(Export::Podman(args)) => alone::export(Target::Containers(Engine::Podman), &args),
+        Verb::Export(Export::Libvirt(args)) => alone::export(Target::Libvirt, &args),
+        Verb::Export(Export::Kubevirt(args)) => alone::export(Target::Kubevirt, &args),
         Verb::Analyze(args) => in_time::in_time(args),
     };
     match done {

@@ -3,7 +3,7 @@
 use crate::args::PlanArgs;
 use crate::failure::{apart, create, Failure};
 use crate::table;
-pub(crate) use giusto_answers::plan::{based, this_machine, Asked, Read};
+pub(crate) use giusto_answers::plan::{based, this_machine, Asked, Planned, Read};
 use giusto_model::{
     Backend, Bandwidth, Certificate, CoordinationPlan, Criticality, EtcdPlan, HostPlan, LeftoverPlan, ManagerLatency,
     NetworkPlan, Observation, PacketBucket, Plan, ServicePlan, Site, SiteBasis, TopicPlan, UplinkPlan, VifPlan, Within,
@@ -90,8 +90,13 @@ pub(crate) fn of(path: &Path, asked: &Asked) -> Result<Plan, Failure> {
 
 /// The same of a site that was read from `path`.
 pub(crate) fn of_read(read: &Read, path: &Path, asked: &Asked) -> Result<Plan, Failure> {
+    Ok(whole(read, path, asked)?.plan)
+}
+
+/// The same with what it follows from.
+pub(crate) fn whole(read: &Read, path: &Path, asked: &Asked) -> Result<Planned, Failure> {
     let facts = facts(&read.site, asked)?;
-    giusto_answers::plan::of(read, asked, facts, &mut note).map_err(|error| match error {
+    giusto_answers::plan::whole(read, asked, facts, &mut note).map_err(|error| match error {
         giusto_answers::Error::Refused(refusal) => Failure::of_site(*refusal, path),
         other => other.into(),
     })

@@ -7,10 +7,12 @@
 
 use crate::after_end::{AfterEnd, REAPED};
 use crate::logs;
+use crate::named::Named;
 use crate::restart::Restarts;
 use crate::spawn::spawn;
+use crate::systemd::HIERARCHIES;
 use crate::vm::Vm;
-use crate::{systemd, Error};
+use crate::Error;
 use giusto_compute::sched::{self, Thread};
 use giusto_compute::{Contained, Recorder, Undo};
 use giusto_model::{Adopt, Origin, Process};
@@ -23,10 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Where a cgroup of the site file may lie: v1 hierarchies that systemd and others fill, and v2.
-pub(crate) const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
-
-/// A virtual machine is not asked for its vCPUs again sooner, nor systemd for a unit that has gone.
+/// A virtual machine is not asked for its vCPUs again sooner, nor systemd or an engine for what has gone.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// What a manager knows of threads is not older.
 const REUSED: Duration = Duration::from_millis(1500);
@@ -86,8 +85,8 @@ enum Source {
     Child(Vec<String>),
     Process(u32),
     Cgroup(String),
-    /// A unit, its cgroup, and when systemd was asked for that.
-    Unit(String, String, Instant),
+    /// A unit or a container, its cgroup, and when systemd or the engine was asked for that.
+    Named(String, Named, Instant),
     Vm(Vm),
 }
 
@@ -117,15 +116,14 @@ impl Running {
         before: &mut Prepare<'_>,
     ) -> Result<Running, Error> {
         let service = |what| Error::Service { name: name.into(), what };
+        let named = |named: Named| Ok(Source::Named(named.control_group()?, named, Instant::now()));
         let source = match origin {
             Origin::Start(words) if words.is_empty() => return Err(service("starts nothing".into())),
             Origin::Start(words) => Source::Child(words.clone()),
             Origin::Adopt(Adopt::Pid(pid)) => Source::Process(*pid),
             Origin::Adopt(Adopt::Cgroup(path)) => Source::Cgroup(path.clone()),
-            Origin::Adopt(Adopt::Systemd(unit)) => {
-                let path = systemd::control_group("systemctl", unit, &HIERARCHIES).map_err(service)?;
-                Source::Unit(unit.clone(), path, Instant::now())
-            }
+            Origin::Adopt(Adopt::Systemd(unit)) => named(Named::Unit(unit.clone())).map_err(service)?,
+            Origin::Adopt(Adopt::Container(name)) => named(Named::Container(name.clone())).map_err(service)?,
             Origin::Adopt(Adopt::Qmp(path)) => Source::Vm(Vm::Qmp(path.clone())),
             Origin::Adopt(Adopt::Libvirt(name)) => Source::Vm(Vm::Libvirt(name.clone())),
             Origin::Adopt(Adopt::Xen(name)) => {
@@ -152,7 +150,7 @@ impl Running {
         if running.processes().is_empty() {
             let what = match &running.source {
                 Source::Process(pid) => format!("there is no process {pid} to adopt"),
-                Source::Cgroup(path) | Source::Unit(_, path, _) => format!(
+                Source::Cgroup(path) | Source::Named(path, ..) => format!(
                     "there is no process in cgroup {path}, nor below it, to adopt; expected a path below one of {}",
                     HIERARCHIES.join(", ")
                 ),
@@ -307,7 +305,7 @@ impl Running {
             }
             Source::Process(pid) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
             Source::Process(_) => {}
-            Source::Cgroup(path) | Source::Unit(_, path, _) => {
+            Source::Cgroup(path) | Source::Named(path, ..) => {
                 let folders = HIERARCHIES.iter().map(|root| Path::new(root).join(path.trim_start_matches('/')));
                 let pids = folders.map(|folder| members(&folder)).find(|pids| !pids.is_empty()).unwrap_or_default();
                 adopted.retain(|process| process.alive());
@@ -398,10 +396,10 @@ impl Running {
     }
 
     fn poll_adopted(&mut self) -> Option<Event> {
-        if let Source::Unit(unit, path, asked) = &mut self.source {
+        if let Source::Named(path, named, asked) = &mut self.source {
             if self.down.is_some() && asked.elapsed() > ASKED_AGAIN {
                 *asked = Instant::now();
-                *path = systemd::control_group("systemctl", unit, &HIERARCHIES).unwrap_or(path.clone());
+                *path = named.control_group().unwrap_or(path.clone());
             }
         }
         let gone = self.processes().is_empty();
@@ -412,7 +410,7 @@ impl Running {
                         format!("has ended: process {pid} cannot come back; adopt it by another way, and reload")
                     }
                     Source::Cgroup(path) => format!("has ended; a process in cgroup {path} is waited for"),
-                    Source::Unit(unit, ..) => format!("has ended; it is waited for: systemctl start {unit}"),
+                    Source::Named(_, named, _) => format!("has ended; it is waited for: {}", named.start()),
                     Source::Vm(_) | Source::Child(_) => "has ended; it is waited for: start it again".into(),
                 };
                 (self.down, self.last_end) = (Some(how.clone()), Some("ended".into()));

@@ -282,6 +282,7 @@ fn what_is_not_there_cannot_be_started_or_adopted() {
         Adopt::Pid(u32::MAX),
         Adopt::Cgroup("no/such".into()),
         Adopt::Systemd("no-such.service".into()),
+        Adopt::Container("no-such".into()),
         Adopt::Qmp(socket),
         Adopt::Libvirt("no such".into()),
     ] {

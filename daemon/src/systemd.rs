@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Where a cgroup of the site file may lie: v1 hierarchies that systemd and others fill, and v2.
+pub(crate) const HIERARCHIES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu"];
+
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The cgroup of a running unit below the hierarchies' roots: systemd's word (`systemctl`, the program to ask it with), else

@@ -156,7 +156,8 @@ impl Origin {
     /// Whether its virtual CPUs can be told apart, so that each can have an interface of its own.
     pub fn has_vcpus(&self) -> bool {
         match self {
-            Origin::Start(_) | Origin::Adopt(Adopt::Pid(_) | Adopt::Cgroup(_) | Adopt::Systemd(_)) => false,
+            Origin::Start(_)
+            | Origin::Adopt(Adopt::Pid(_) | Adopt::Cgroup(_) | Adopt::Systemd(_) | Adopt::Container(_)) => false,
             Origin::Adopt(Adopt::Qmp(_) | Adopt::Libvirt(_) | Adopt::Xen(_)) => true,
         }
     }
@@ -172,6 +173,8 @@ pub enum Adopt {
     Cgroup(String),
     /// Every process of this systemd unit, such as `search.service`.
     Systemd(String),
+    /// Every process of the container that Docker or Podman runs under this name or id.
+    Container(String),
     /// The virtual machine whose QEMU serves QMP on this Unix socket: its process, and a thread for each vCPU.
     Qmp(PathBuf),
     /// The virtual machine that libvirt runs under this name: its process, and a thread for each vCPU.
@@ -186,6 +189,7 @@ impl fmt::Display for Adopt {
             Adopt::Pid(pid) => write!(f, "process {pid}"),
             Adopt::Cgroup(path) => write!(f, "cgroup {path}"),
             Adopt::Systemd(unit) => write!(f, "systemd unit {unit}"),
+            Adopt::Container(name) => write!(f, "container {name}"),
             Adopt::Qmp(path) => write!(f, "virtual machine with QMP at {}", path.display()),
             Adopt::Libvirt(name) => write!(f, "libvirt's virtual machine {name}"),
             Adopt::Xen(name) => write!(f, "Xen's domain {name}"),

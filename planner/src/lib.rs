@@ -3,13 +3,15 @@
 //!
 //! Called by the command line and the daemon with a [`giusto_model::Site`] and the machine's [`Facts`]; calls `analysis`
 //! for the mathematics. Flows out: a [`giusto_model::Plan`], to be written as plan.json ([`write()`], [`read()`]) and told to
-//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`], [`etcd`]). It touches no
+//! people ([`explain`]), with the files of its brokers ([`nsq`]) and its ensemble ([`zookeeper`], [`etcd`]), and of
+//! programs that keep what they can of it without Giusto ([`systemd`], [`containers`], [`libvirt`], [`kubevirt`]). It touches no
 //! machine and simulates nothing: predictions are filled in by the caller that ran the
 //! simulator. README.md draws which file uses which.
 
 mod adapt;
 mod admission;
 mod admit;
+mod alone;
 mod backend;
 mod basis;
 mod candidates;
@@ -45,6 +47,7 @@ mod xen;
 
 pub use adapt::adapted;
 pub use admit::{admit, Kept};
+pub use alone::{containers, kubevirt, libvirt, systemd, unit_of, AloneFile, Engine};
 pub use backend::{capacity, UNNAMED};
 pub use basis::{basis, differences, site_basis};
 pub use coordination::{slow_to_see, Faster, How, SlowRecovery};

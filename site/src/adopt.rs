@@ -17,21 +17,38 @@ const LONGEST_FILE: usize = 255;
 /// Units that have processes.
 const UNITS: [&str; 6] = ["service", "scope", "slice", "socket", "mount", "swap"];
 
-pub(crate) const ADOPT: Grammar =
-    Grammar { what: "an adoption", keys: &["pid", "cgroup", "systemd", "qmp", "libvirt", "xen"], later: &[] };
+pub(crate) const ADOPT: Grammar = Grammar {
+    what: "an adoption",
+    keys: &["pid", "cgroup", "systemd", "container", "qmp", "libvirt", "xen"],
+    later: &[],
+};
 
 /// Reads how to find a running service.
 pub(crate) fn read(node: &Node) -> Result<Adopt, Fault> {
     let fields = ADOPT.read(node, node.span)?;
-    let none = "expected {pid: 1234}, {cgroup: batch.slice} or {systemd: search.service}; for a virtual machine {qmp: \
-                /run/vm.sock}, {libvirt: NAME} or {xen: DOMAIN}";
+    let none = "expected {pid: 1234}, {cgroup: batch.slice}, {systemd: search.service} or {container: NAME}; for a virtual machine \
+                {qmp: /run/vm.sock}, {libvirt: NAME} or {xen: DOMAIN}";
     match fields.one_of(ADOPT.keys, none)? {
         ("pid", pid) => count(pid, "a process id", 2..=LARGEST_PID).map(Adopt::Pid),
         ("cgroup", path) => cgroup(path).map(Adopt::Cgroup),
         ("systemd", unit) => systemd(unit).map(Adopt::Systemd),
+        ("container", name) => container(name).map(Adopt::Container),
         ("qmp", path) => qmp(path).map(|path| Adopt::Qmp(path.into())),
         ("libvirt", name) => libvirt(name).map(Adopt::Libvirt),
         (_, name) => xen::domain(name).map(Adopt::Xen),
+    }
+}
+
+/// How such an adoption is written: its key and the value.
+pub(crate) fn key(adopt: &Adopt) -> (&'static str, String) {
+    match adopt {
+        Adopt::Pid(pid) => ("pid", pid.to_string()),
+        Adopt::Cgroup(path) => ("cgroup", path.clone()),
+        Adopt::Systemd(unit) => ("systemd", unit.clone()),
+        Adopt::Container(name) => ("container", name.clone()),
+        Adopt::Qmp(path) => ("qmp", path.display().to_string()),
+        Adopt::Libvirt(name) => ("libvirt", name.clone()),
+        Adopt::Xen(name) => ("xen", name.clone()),
     }
 }
 
@@ -67,6 +84,18 @@ pub(crate) fn systemd(node: &Node) -> Result<String, Fault> {
             bad(&format!("is not a unit with processes ({})", UNITS.join(", ")), &format!("{expected}{hint}"))
         }
     }
+}
+
+/// What Docker and Podman take for a name; the id of a container is one, too.
+fn container(node: &Node) -> Result<String, Fault> {
+    let expected = "expected the name or the id of a container, as 'docker ps' or 'podman ps' shows it, such as search";
+    let name = visible(node, expected)?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !begins || !name.chars().all(allowed) || name.len() > LONGEST_FILE {
+        return Err(node.fault(format!("'{}' is not the name of a container", shown(name)), expected));
+    }
+    Ok(name.to_string())
 }
 
 fn qmp(node: &Node) -> Result<String, Fault> {

@@ -10,6 +10,7 @@
 
 mod adapt;
 mod adopt;
+mod adopting;
 pub mod agent;
 mod arrivals;
 pub mod carts;
@@ -43,6 +44,7 @@ mod value;
 mod vcpus;
 mod xen;
 
+pub use adopting::adopting;
 pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
 pub use file::{LARGEST_FILE, LARGEST_SITE};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// For what Giusto starts; one that is adopted has them already.
-const STARTED: [&str; 8] =
+pub(crate) const STARTED: [&str; 8] =
     ["restart", "user", "group", "limits", "environment", "directory", "after-end", "end-within"];
 const TRUTH: &str = "expected essential: yes (its end ends everything, with exit code 4) or no";
 const LIMITS: &str = "expected limits by their names, such as limits: {memory: 512M, tasks: 64, nofile: 1024}";

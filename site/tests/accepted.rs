@@ -108,6 +108,7 @@ fn units_and_virtual_machines_are_adopted_by_name_or_socket() {
             r"{systemd: 'machine-qemu\x2d1\x2dflight.scope'}",
             Adopt::Systemd(r"machine-qemu\x2d1\x2dflight.scope".into()),
         ),
+        ("{container: search_1.web-2}", Adopt::Container("search_1.web-2".into())),
         ("{qmp: /run/vm.sock}", Adopt::Qmp("/run/vm.sock".into())),
         ("{qmp: '/run/my vm/é'}", Adopt::Qmp("/run/my vm/é".into())),
         (&format!("{{qmp: {longest}}}"), Adopt::Qmp(longest.clone().into())),

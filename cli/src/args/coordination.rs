@@ -1,5 +1,6 @@
 //! Flags about the ensemble of coordination servers.
 
+use super::alone::AloneArgs;
 use super::values::span;
 use clap::{Args, Subcommand};
 use giusto_model::{Duration, Epochs};
@@ -60,6 +61,23 @@ pub(crate) enum Export {
                             sh out/xen/x1/apply.sh"
     )]
     Xen(XenArgs),
+    /// A unit for what the site starts, and a drop-in for each unit: cores, quotas, real-time priorities
+    ///
+    /// Beside them a unit of Giusto that adopts the same units, giusto@HOST.service, for what systemd cannot keep.
+    #[command(after_help = "Example:\n  giusto export systemd sites/walk.yaml --out out/systemd")]
+    Systemd(AloneArgs),
+    /// Flags for 'docker run', an override for Compose, and a script for containers that run
+    #[command(after_help = "Example:\n  giusto export docker sites/containers.yaml --out out/docker")]
+    Docker(AloneArgs),
+    /// Flags for 'podman run', an override for Compose, and a script for containers that run
+    #[command(after_help = "Example:\n  giusto export podman sites/containers.yaml --out out/podman")]
+    Podman(AloneArgs),
+    /// <cputune> of each domain, a script for those that run, and a hook by which Giusto adopts them
+    #[command(after_help = "Example:\n  giusto export libvirt sites/machines.yaml --out out/libvirt")]
+    Libvirt(AloneArgs),
+    /// The part of a VirtualMachine of KubeVirt that is about processors
+    #[command(after_help = "Example:\n  giusto export kubevirt sites/machines.yaml --out out/kubevirt")]
+    Kubevirt(AloneArgs),
 }
 
 #[derive(Debug, Args)]

@@ -11,3 +11,10 @@ pub(crate) struct SiteArg {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct HostArg {
+    /// Which host of the site this machine is [default: the one with its hostname, or the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+}

@@ -1,7 +1,8 @@
 //! A service that runs, by what people call it: a process id, a unit of systemd, a container.
 
-use crate::services::{members, HIERARCHIES};
+use crate::services::members;
 use crate::systemd;
+use crate::systemd::HIERARCHIES;
 use giusto_model::Adopt;
 use std::fs;
 use std::path::{Path, PathBuf};

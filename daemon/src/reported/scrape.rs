@@ -2,20 +2,15 @@
 
 use super::openmetrics::{histogram, Shown};
 use super::told::Told;
+use crate::http_get::{self, Peer};
 use giusto_model::Exporter;
-use socket2::{Domain, SockAddr, Socket, Type};
-use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(5);
-/// For all of one answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of an answer.
-const LARGEST: usize = 4 << 20;
 
 /// Asks, on a thread of its own, until it is dropped.
 pub(super) struct Scraper {
@@ -58,61 +53,25 @@ impl Drop for Scraper {
 
 /// The body of the answer.
 fn get(from: &Exporter) -> Result<String, String> {
-    let answer = ask(from, Instant::now() + PATIENCE).map_err(|why| match why.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!("no whole answer came in {PATIENCE:?}"),
-        io::ErrorKind::InvalidData => format!("its answer is longer than {} MiB", LARGEST >> 20),
-        _ => why.to_string(),
-    })?;
-    let end = answer.windows(4).position(|end| end == b"\r\n\r\n").ok_or("its answer is not HTTP")?;
-    let head = String::from_utf8_lossy(&answer[..end]);
-    let status = head.lines().next().unwrap_or_default();
-    let is_chunked = head.lines().any(|line| line.to_ascii_lowercase().starts_with("transfer-encoding:"));
-    match (status.starts_with("HTTP/1."), status.split(' ').nth(1)) {
-        (true, Some("200")) if is_chunked => Err("it answers HTTP/1.0 in chunks".into()),
-        (true, Some("200")) => String::from_utf8(answer[end + 4..].to_vec()).map_err(|_| "it is not UTF-8".into()),
-        (true, _) => Err(format!("it answers '{}'", status.chars().take(80).collect::<String>())),
-        _ => Err("its answer is not HTTP".into()),
-    }
-}
-
-/// The whole answer: HTTP/1.0 ends with its connection.
-fn ask(from: &Exporter, until: Instant) -> io::Result<Vec<u8>> {
-    let (domain, address, host, path) = match from {
-        Exporter::Http { address, path } => {
-            (Domain::for_address(*address), SockAddr::from(*address), address.to_string(), path.as_str())
-        }
-        Exporter::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?, "localhost".into(), "/metrics"),
+    let (to, path) = match from {
+        Exporter::Http { address, path } => (Peer::Tcp(*address), path.as_str()),
+        Exporter::Unix(socket) => (Peer::Unix(socket), "/metrics"),
     };
-    let mut socket = Socket::new(domain, Type::STREAM, None)?;
-    socket.connect_timeout(&address, PATIENCE)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    let accept = "application/openmetrics-text; version=1.0.0, text/plain; version=0.0.4";
-    socket.write_all(format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: {accept}\r\n\r\n").as_bytes())?;
-    let mut answer = Vec::new();
-    let mut bytes = vec![0; 64 << 10];
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        socket.set_read_timeout(Some(left))?;
-        match socket.read(&mut bytes) {
-            Ok(0) => return Ok(answer),
-            Ok(length) => answer.extend_from_slice(&bytes[..length]),
-            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-            Err(why) => return Err(why),
-        }
-        if answer.len() > LARGEST {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
+    let answer = http_get::get(&to, path, "application/openmetrics-text; version=1.0.0, text/plain; version=0.0.4")?;
+    match answer.code {
+        200 => Ok(answer.body),
+        _ => Err(format!("it answers '{}'", answer.status)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http_get::{LARGEST, PATIENCE};
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
+    use std::time::Instant;
 
     /// Answers once.
     fn answers(answer: &'static [u8]) -> Exporter {

@@ -1,0 +1,31 @@
+//! Flags of exports that stand alone.
+
+use super::measure::{LatencyArg, ProfilesArg};
+use super::site::HostArg;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct AloneArgs {
+    /// The site file
+    pub(crate) site: PathBuf,
+    /// Where the files go, a folder a host [default: out/systemd, out/docker, ...]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
+    #[command(flatten)]
+    pub(crate) latency: LatencyArg,
+    #[command(flatten)]
+    pub(crate) profiles: ProfilesArg,
+    /// Print JSON: the same texts; writes nothing
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) json: bool,
+}
+
+impl AloneArgs {
+    /// Where the folders go.
+    pub(crate) fn folder(&self, target: &str) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from("out").join(target))
+    }
+}
