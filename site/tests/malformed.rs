@@ -79,7 +79,7 @@ fn cases(transcript: &Path) -> Vec<Case> {
 
 #[test]
 fn every_malformed_site_is_refused_with_its_place_and_what_to_do() {
-    refused("malformed", 477, "site.yaml", &|text| parse("site.yaml", text));
+    refused("malformed", 600, "site.yaml", &|text| parse("site.yaml", text));
 }
 
 #[test]
