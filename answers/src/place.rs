@@ -312,12 +312,29 @@ fn read(cores: &str, keep_free: Option<&str>, services: &[(&str, &Keys)]) -> Res
         {
             return Err(No::Input(format!("'{key}' is not a key of a service that is placed")));
         }
+        // A planner may have rights that those who ask have not: it reads no file and asks no address for them.
+        if let Some(key) =
+            ["execution", "arrivals", "observe"].iter().find(|key| keys.get(**key).is_some_and(reaches_out))
+        {
+            return Err(No::Input(format!("'{key}' of a service that is placed names no file and no address")));
+        }
         let mut keys = (*keys).clone();
         keys.insert("adopt".into(), json!({"cgroup": "any"}));
         all.insert((*name).into(), keys.into());
     }
     let site = json!({"giusto": 1, "hosts": {HOST: host}, "services": all});
     giusto_site::parse("place", &site.to_string()).map_err(|why| No::Input(told(&why.to_string())))
+}
+
+/// Whether a value has a key that stands for a file, or for an address that is asked or listened at.
+fn reaches_out(value: &Value) -> bool {
+    match value {
+        Value::Object(all) => all.iter().any(|(key, value)| {
+            ["histogram", "trace", "measured", "reported"].contains(&key.as_str()) || reaches_out(value)
+        }),
+        Value::Array(all) => all.iter().any(reaches_out),
+        _ => false,
+    }
 }
 
 /// What is wrong, without the place in a text that was not written by people.

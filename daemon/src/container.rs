@@ -7,11 +7,18 @@ use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
+/// Digits of an id that name one container.
+const SHORT_ID: usize = 12;
+
 /// Where engines listen.
 pub(crate) const SOCKETS: [&str; 2] = ["/run/docker.sock", "/run/podman/podman.sock"];
 
 #[derive(Deserialize)]
 struct Told {
+    #[serde(rename = "Id", default)]
+    id: String,
+    #[serde(rename = "Name", default)]
+    name: String,
     #[serde(rename = "State")]
     state: State,
 }
@@ -54,7 +61,10 @@ fn pid(socket: &Path, name: &str) -> Result<u32, String> {
     }
     let told: Told =
         serde_json::from_str(&answer.body).map_err(|why| format!("its answer is none of an engine: {why}"))?;
+    // Engines take the first digits of an id for a container, too: 'db' may be any whose id begins so.
+    let is_it = told.name.trim_start_matches('/') == name || name.len() >= SHORT_ID && told.id.starts_with(name);
     match told.state.pid {
+        _ if !is_it => Err(format!("it has no such container, only one whose id begins so: {}", told.name)),
         0 => Err(format!("it does not run, it is '{}'", told.state.status)),
         pid => Ok(pid),
     }
@@ -66,6 +76,11 @@ fn of(pid: u32) -> Result<String, String> {
         format!("{why}; expected a container in the PID namespace of Giusto: run giusto on the host of the engine")
     })?;
     let path = path(&text).ok_or("it is in the root's cgroup; expected a container with one of its own")?;
+    if path.split('/').any(|part| part == "..") || path.ends_with(" (deleted)") {
+        return Err(format!(
+            "its cgroup is {path}, which is none below the root; run giusto on the host of the engine"
+        ));
+    }
     match path.split('/').any(|part| part.starts_with("giusto.")) {
         true => Err(format!("another giusto keeps it, in {path}: end that one, or 'giusto restore'")),
         false => Ok(path.to_string()),
@@ -103,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Engines as they answer; a real one is in tests/containers.py.
+    /// Engines as they answer; a real one is in tests/exports_containers.py.
     #[test]
     fn the_first_engine_that_has_it_tells_and_others_are_named() {
         let folder = tempfile::tempdir().unwrap();
@@ -118,13 +133,17 @@ mod tests {
             });
         };
         serve(&one, "HTTP/1.0 404 Not Found\r\n\r\n{}".into());
-        serve(&two, "HTTP/1.0 200 OK\r\n\r\n{\"State\":{\"Pid\":0,\"Status\":\"exited\"}}".into());
+        serve(&two, "HTTP/1.0 200 OK\r\n\r\n{\"Name\":\"/search\",\"State\":{\"Pid\":0,\"Status\":\"exited\"}}".into());
         let sockets = [one.to_str().unwrap(), two.to_str().unwrap(), "/no/such"];
         let why = control_group(&sockets, "search").unwrap_err();
         assert!(
             why.contains("no such container") && why.contains("'exited'") && why.contains("docker start search"),
             "{why}"
         );
+        let three = folder.path().join("three");
+        serve(&three, "HTTP/1.0 200 OK\r\n\r\n{\"Id\":\"db99\",\"Name\":\"/web\",\"State\":{\"Pid\":1}}".into());
+        let why = control_group(&[three.to_str().unwrap()], "db").unwrap_err();
+        assert!(why.contains("no such container, only one whose id begins so: /web"), "{why}");
         let why = control_group(&["/no/such"], "search").unwrap_err();
         assert!(why.contains("no engine listens at /no/such"), "{why}");
     }

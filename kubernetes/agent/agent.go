@@ -137,8 +137,15 @@ func (a *Agent) follow(ctx context.Context) error {
 	if err := a.Client.List(ctx, &all); err != nil {
 		return err
 	}
+	// What is in force stays so, also after a restart of the agent, when nothing is admitted yet: then the oldest first.
+	waits := map[string]int{}
+	if status, err := a.Giusto.Status(); err == nil {
+		for _, own := range status.Services {
+			waits[own.Name] = -1
+		}
+	}
 	slices.SortFunc(pods.Items, func(one, other core.Pod) int {
-		return cmp.Or(one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
+		return cmp.Or(cmp.Compare(waits[promises.Service(&one)], waits[promises.Service(&other)]), one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
 	})
 	there := map[types.UID]bool{}
 	for at := range pods.Items {

@@ -24,10 +24,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -57,12 +59,14 @@ func (c *Controller) AddTo(m manager.Manager) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: node.GetName()}}}
 	})
 	podsOf := handler.EnqueueRequestsFromMapFunc(c.podsOf)
+	// What this controller itself writes, the status, changes nothing for pods.
+	asked := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	for _, err := range []error{
-		ctrl.NewControllerManagedBy(m).Named("pods").For(&core.Pod{}).Watches(&api.Promise{}, podsOf).
+		ctrl.NewControllerManagedBy(m).Named("pods").For(&core.Pod{}).Watches(&api.Promise{}, podsOf, asked).
 			WithOptions(options).Complete(reconcile.Func(c.pod)),
 		ctrl.NewControllerManagedBy(m).Named("nodes").For(&api.GiustoNode{}).Watches(&core.Node{}, ofName).
 			Complete(reconcile.Func(c.node)),
-		ctrl.NewControllerManagedBy(m).Named("promises").For(&api.Promise{}).Watches(&core.Pod{}, ofPod).
+		ctrl.NewControllerManagedBy(m).Named("promises").For(&api.Promise{}, asked).Watches(&core.Pod{}, ofPod).
 			Watches(&api.GiustoNode{}, ofNode).WithOptions(options).Complete(reconcile.Func(c.promise)),
 		m.Add(manager.RunnableFunc(c.load)),
 	} {

@@ -216,8 +216,8 @@ func (c *Controller) enforced(ctx context.Context, pods []core.Pod, status *api.
 	switch {
 	case missed != "":
 		set(api.Kept, metav1.ConditionFalse, "Missed", missed)
-	case status.Enforced == 0:
-		set(api.Kept, metav1.ConditionUnknown, "NotEnforced", "no pod has its share")
+	case status.Enforced < len(pods) || status.Enforced == 0:
+		set(api.Kept, metav1.ConditionUnknown, "NotEnforced", count)
 	case untold != "":
 		set(api.Kept, metav1.ConditionUnknown, "CannotTell", untold)
 	default:

@@ -237,7 +237,15 @@ impl Setting {
 
     fn update(&self, engine: Engine) -> String {
         let lines = comment("# ", &self.said);
-        format!("{lines}{engine} update {} {}\n", self.live().join(" "), shell(&self.container))
+        let mut flags = self.live();
+        // One that was shared before may have both.
+        if self.quota.is_none() {
+            flags.push("--cpu-quota=-1".into());
+        }
+        if self.shares.is_none() {
+            flags.push("--cpu-shares=1024".into());
+        }
+        format!("{lines}{engine} update {} {}\n", flags.join(" "), shell(&self.container))
     }
 
     fn compose(&self) -> String {

@@ -158,6 +158,11 @@ impl Tune {
     fn commands(&self, domain: &str) -> String {
         let (domain, emulator) = (shell(domain), self.emulator());
         let mut out = comment("# ", &self.said);
+        if self.vcpus.iter().any(|(_, _, whole)| *whole) {
+            let late = "NOTE: virsh sets no scheduler. What is KEPT by real-time threads is kept from the next start with <cputune> on; \
+                        until then provided that nothing else is busy on these cores.";
+            out += &comment("# ", &[late.to_string()]);
+        }
         for (vcpu, core, _) in &self.vcpus {
             let _ = writeln!(out, "virsh vcpupin --domain {domain} --vcpu {vcpu} --cpulist {core} --live --config");
         }

@@ -96,7 +96,7 @@ fn whole(planned: &ServicePlan, core: u32, means: &Means) -> Said {
     };
     let why = format!(
         "{place} has no other reservation, and a whole core supplies in every window no less than the {budget_words} every \
-         {period_words} that this rests on{provided}"
+         {period_words} that are planned for it{provided}"
     );
     // A supply is promised to what is always busy, too.
     let hole = means.fifo && matches!(planned.promise, Promise::Supply(_));
@@ -183,7 +183,7 @@ fn shared(alone: &Alone, entry: &Entry, part: &Share, means: &Means) -> Said {
     }
     let cores = if alone.missing == 1 { "core" } else { "cores" };
     let more = format!(
-        "{} {cores} more for {1} (hosts: {{{1}: {{cores: ...}}}}), so that each has one to itself; or Giusto",
+        "{} {cores} more for {1} (hosts: {{{1}: {{cores: ...}}}}), so that each has one to itself, which is enough for one that is not always busy; or Giusto",
         alone.missing, alone.host.name
     );
     Said { keeps, loses, instead: Some(if alone.missing > 0 { more } else { "Giusto".into() }) }
@@ -224,7 +224,7 @@ pub(super) fn rest(rest: &Rest, means: &Means) -> Said {
                 share(*available)
             )),
             Ok(available) => keeps.push(format!(
-                "at least {}, of {} that are left on cores without a reservation",
+                "at least {}, of {} that are left on cores without a reservation, provided that nothing else is busy there",
                 share(planned.at_least),
                 share(*available)
             )),
