@@ -216,7 +216,7 @@ func (c *Controller) enforced(ctx context.Context, pods []core.Pod, status *api.
 	switch {
 	case missed != "":
 		set(api.Kept, metav1.ConditionFalse, "Missed", missed)
-	case status.Enforced < len(pods) || status.Enforced == 0:
+	case status.Enforced == 0 || int(status.Enforced) < len(pods):
 		set(api.Kept, metav1.ConditionUnknown, "NotEnforced", count)
 	case untold != "":
 		set(api.Kept, metav1.ConditionUnknown, "CannotTell", untold)
