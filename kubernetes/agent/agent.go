@@ -145,7 +145,8 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(pods.Items, func(one, other core.Pod) int {
-		return cmp.Or(cmp.Compare(waits[promises.Service(&one)], waits[promises.Service(&other)]), one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
+		first := cmp.Compare(waits[promises.Service(&one)], waits[promises.Service(&other)])
+		return cmp.Or(first, one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
 	})
 	there := map[types.UID]bool{}
 	for at := range pods.Items {
