@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs the image of agent and extender into a docker archive, without a daemon and without a registry: the same bytes for the same
-# programs. giusto is built before (make build).
+# Packs the image of agent and extender into a docker archive, without a daemon and without a registry: the same bytes for the
+# same programs. giusto is built before (make build).
 #   kubernetes/image.sh FILE.tar [NAME:TAG]
 set -euo pipefail
 to=$(realpath -m "${1:?expected the file to write}") name=${2:-giusto-kubernetes:latest}

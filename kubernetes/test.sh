@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What of promises for pods needs no cluster: the extender with the built planner over objects in memory, the agent's findings.
-#   kubernetes/test.sh [soak]     soak: 1,000 nodes, 10,000 pods, 100 times a node that fails; what was measured is printed: SCALE: ...
+#   kubernetes/test.sh [soak]     soak: 1,000 nodes, 10,000 pods, 100 times a node that fails; what was measured is printed:
+#                                 SCALE: ...
 set -euo pipefail
 cd "$(dirname "$0")"
 command -v go >/dev/null || {

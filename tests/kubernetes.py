@@ -1,7 +1,7 @@
 """Promises for pods, end to end: a real Kubernetes of one node on this machine, with Giusto's extender and agent in it as pods.
 
-All the time a second pair of eyes looks (`Law`): that no core has more reserved than the planner admits, and that what the API says of a
-pod is so on the node within five seconds.
+All the time a thread (`Law`) checks that no core has more reserved than the planner admits, and that what the API says of a pod
+is so on the node within five seconds.
 """
 import json
 import os
@@ -85,10 +85,32 @@ class Law(threading.Thread):
         self.since: dict[str, float] = {}
         self.longest = 0.0
         self.ended = threading.Event()
+        self.died: BaseException | None = None
 
     def run(self) -> None:
-        while not self.ended.wait(0.5):
-            self.look()
+        try:
+            while not self.ended.wait(0.5):
+                self.look()
+        except BaseException as error:  # what ends a thread fails no test by itself
+            self.died = error
+
+    def require_alive(self) -> None:
+        """Fails where it looks no more: what is broken since then would pass for kept."""
+        if self.died is not None:
+            raise self.died
+        if not self.is_alive() and not self.ended.is_set():
+            raise AssertionError("the thread that looks has ended, and was not told to")
+
+    def end(self) -> None:
+        """Ends it; fails where it had died, or has never looked."""
+        try:
+            self.require_alive()
+        finally:
+            self.ended.set()
+            self.join()
+        self.require_alive()  # its last look may have failed
+        if self.looks == 0:
+            raise AssertionError("the thread that looks has never found its GiustoNode: nothing was checked")
 
     def look(self) -> None:
         told = self.cluster.get("giustonode", NODE)
@@ -144,6 +166,7 @@ class Kubernetes(unittest.TestCase):
         cls.install()
         cls.law = Law(cls.cluster)
         cls.law.start()
+        cls.addClassCleanup(cls.law.end)  # cleanups run last first: the cluster ends after it, whatever it raises
 
     @classmethod
     def install(cls) -> None:
@@ -175,9 +198,6 @@ class Kubernetes(unittest.TestCase):
 
     @classmethod
     def end(cls) -> None:
-        if hasattr(cls, "law"):
-            cls.law.ended.set()
-            cls.law.join()
         cls.cluster.stop()
         status = giusto_status()
         if status is not None:
@@ -190,8 +210,10 @@ class Kubernetes(unittest.TestCase):
     @staticmethod
     def outside() -> dict[str, Any]:
         """What kubelet, containerd and the network change of a machine."""
-        rules = [line for line in subprocess.run(["iptables-save"], capture_output=True, text=True).stdout.splitlines() if "KUBE" in line] \
-            if shutil.which("iptables-save") else []
+        rules = []
+        if shutil.which("iptables-save"):
+            saved = subprocess.run(["iptables-save"], capture_output=True, text=True).stdout
+            rules = [line for line in saved.splitlines() if "KUBE" in line]
         return {
             "settings": [(Path("/proc/sys") / name).read_text() for name in SETTINGS], "rules": rules,
             "folders": [sorted(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT],
@@ -257,7 +279,8 @@ class Kubernetes(unittest.TestCase):
     def test_1_a_promise_is_enforced_beside_hogs_and_goes_with_its_pods(self) -> None:
         cluster = self.cluster
         begin = time.monotonic()
-        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}), workload("web", "busybox", SPIN, schedulerName="giusto"),
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                      workload("web", "busybox", SPIN, schedulerName="giusto"),
                       workload("hog", "busybox", SPIN, replicas=3))
         self.until("web", "Enforced", "True")
         print(f"KUBERNETES: enforced {time.monotonic() - begin:.1f} s after kubectl apply")
@@ -273,7 +296,8 @@ class Kubernetes(unittest.TestCase):
         cluster = self.cluster
         cores = len(os.sched_getaffinity(0))
         whole = {"promise": "as-if-alone", "tasks": [{"name": "work", "wcet": "1ms", "period": "10ms"}]}
-        cluster.apply(promise("whole", whole), workload("whole", "busybox", ["/bin/sleep", "1000"], replicas=cores, schedulerName="giusto"))
+        cluster.apply(promise("whole", whole),
+                      workload("whole", "busybox", ["/bin/sleep", "1000"], replicas=cores, schedulerName="giusto"))
         self.until("whole", "Enforced", "True")
         cluster.kubectl("scale", "deployment", "whole", f"--replicas={cores + 1}")
         no = self.until("whole", "Placed", "False", "DoesNotFit")
@@ -291,14 +315,19 @@ class Kubernetes(unittest.TestCase):
         self.until("whole", "Enforced", "True")
 
     def test_3_deaths(self) -> None:
-        """Of the container, the agent, giusto run, the extender, kubelet, containerd and the API server: each time the promise is in force again."""
+        """Of the container, the agent, giusto run, the extender, kubelet, containerd and the API server.
+
+        Each time the promise is in force again.
+        """
         cluster = self.cluster
-        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}), workload("web", "busybox", SPIN, schedulerName="giusto"),
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                      workload("web", "busybox", SPIN, schedulerName="giusto"),
                       workload("hog", "busybox", SPIN, replicas=2))
         self.until("web", "Enforced", "True")
         def enforced() -> dict[str, Any] | None:
             status = giusto_status() or {"services": []}
-            return next((one for one in status["services"] if one["threads"] > 0 and one["state"] not in ("awaited", "ended")), None)
+            return next((one for one in status["services"]
+                         if one["threads"] > 0 and one["state"] not in ("awaited", "ended")), None)
         def again(what: str, do: Any) -> None:
             begin = time.monotonic()
             do()
@@ -308,18 +337,23 @@ class Kubernetes(unittest.TestCase):
             print(f"KUBERNETES: after {what}: in force and told after {time.monotonic() - begin - 2:.1f} s; share {own:.3f}")
             self.assertTrue(0.25 < own < 0.33, f"after {what} it took {own:.3f} of a core")
         def container() -> None:
-            old = self.pods("web")[0]["status"]["containerStatuses"][0]["containerID"]
+            def current() -> dict[str, Any]:
+                own: dict[str, Any] = self.pods("web")[0]["status"]["containerStatuses"][0]
+                return own
+            old = current()["containerID"]
             cluster.ctr("tasks", "kill", "--signal", "SIGKILL", old.split("//")[1])
-            wait("the container is another one", lambda: self.pods("web")[0]["status"]["containerStatuses"][0].get("containerID") != old)
+            wait("the container is another one", lambda: current().get("containerID") != old)
         again("kill -9 of the container", container)
         run = (giusto_status() or {})["pid"]
         again("kill -9 of the agent", lambda: self.kill("agent"))
         self.assertEqual((giusto_status() or {})["pid"], run, "giusto run did not outlive the agent")
-        again("kill -9 of giusto run", lambda: (os.kill(run, signal.SIGKILL), wait("it is gone", lambda: not Path(f"/proc/{run}").exists())))
+        again("kill -9 of giusto run", lambda: (os.kill(run, signal.SIGKILL),
+                                                wait("it is gone", lambda: not Path(f"/proc/{run}").exists())))
         again("kill -9 of the extender", lambda: self.kill("extender"))
         again("kill -9 of kubelet", lambda: (cluster.kill("kubelet"), cluster.again("kubelet")))
         again("kill -9 of containerd", lambda: (cluster.kill("containerd"), cluster.again("containerd")))
-        again("kill -9 of the API server", lambda: (cluster.kill("apiserver"), time.sleep(3), cluster.again("apiserver"), cluster.serves()))
+        again("kill -9 of the API server", lambda: (cluster.kill("apiserver"), time.sleep(3), cluster.again("apiserver"),
+                                                    cluster.serves()))
         cluster.kubectl("scale", "deployment", "web", "--replicas=2")
         self.until("web", "Enforced", "True")
 
@@ -337,20 +371,23 @@ class Kubernetes(unittest.TestCase):
     def test_4_what_the_api_refuses_and_what_agents_may(self) -> None:
         for service, expected in (
             ({"promise": "as-if-alone", "tasks": [{"wcet": "1", "period": "10ms"}]}, "wcet"),
-            ({"promise": {"p99": "9ms"}, "arrivals": {"poisson": "40/s"}, "tasks": [{"wcet": "1ms", "period": "9ms"}]}, "not both"),
+            ({"promise": {"p99": "9ms"}, "arrivals": {"poisson": "40/s"}, "tasks": [{"wcet": "1ms", "period": "9ms"}]},
+             "not both"),
             ({"promise": "leftovers", "start": "x"}, "unknown field"),
         ):
-            no = self.cluster.kubectl("apply", "--validate=strict", "-f", "-", check=False, text=json.dumps(promise("bad", service)))
+            no = self.cluster.kubectl("apply", "--validate=strict", "-f", "-", check=False,
+                                      text=json.dumps(promise("bad", service)))
             self.assertIn(expected, no.stderr)
         self.cluster.apply(promise("bad", {"promise": "always"}))
         self.assertIn("always", self.until("bad", "Planned", "False", "BadInput")["message"])
         token = self.cluster.kubectl("-n", OWN, "create", "token", "agent").stdout.strip()
         for verb, kind, part, allowed in (
-            ("list", "pods", "", True), ("get", "secrets", "", False), ("patch", "nodes", "status", False), ("create", "pods", "", False),
-            ("patch", "promises.giusto.io", "status", False), ("patch", "giustonodes.giusto.io", "status", True),
+            ("list", "pods", "", True), ("get", "secrets", "", False), ("patch", "nodes", "status", False),
+            ("create", "pods", "", False), ("patch", "promises.giusto.io", "status", False),
+            ("patch", "giustonodes.giusto.io", "status", True),
         ):
-            said = self.cluster.kubectl("auth", "can-i", verb, kind, f"--subresource={part}", "--as", f"system:serviceaccount:{OWN}:agent",
-                                        check=False).stdout
+            said = self.cluster.kubectl("auth", "can-i", verb, kind, f"--subresource={part}",
+                                        "--as", f"system:serviceaccount:{OWN}:agent", check=False).stdout
             self.assertEqual(said.strip() == "yes", allowed, f"{verb} {kind} {part}: {said}")
         foreign = {"apiVersion": "giusto.io/v1alpha1", "kind": "GiustoNode", "metadata": {"name": "another"}}
         no = self.cluster.kubectl("--token", token, "create", "-f", "-", check=False, text=json.dumps(foreign))
@@ -374,24 +411,29 @@ class Kubernetes(unittest.TestCase):
         for connection in to.values():
             connection.close()
         at = {name: [sorted(each)[int(part * (len(each) - 1))] * 1e3 for part in (0.5, 0.99)] for name, each in took.items()}
-        print(f"KUBERNETES: Redis beside four hogs, 2,000 requests each: with its promise p50 {at['cache'][0]:.3f} ms, p99 {at['cache'][1]:.3f} ms; "
-              f"without p50 {at['plain'][0]:.3f} ms, p99 {at['plain'][1]:.3f} ms; ratio of p99 {at['plain'][1] / at['cache'][1]:.1f}")
+        own, plain = at["cache"], at["plain"]
+        print(f"KUBERNETES: Redis beside four hogs, 2,000 requests each: with its promise "
+              f"p50 {own[0]:.3f} ms, p99 {own[1]:.3f} ms; "
+              f"without p50 {plain[0]:.3f} ms, p99 {plain[1]:.3f} ms; ratio of p99 {plain[1] / own[1]:.1f}")
         wait("what its requests take is told", lambda: "p99" in cluster.get("promise", "cache")["status"].get("now", ""))
         print(cluster.kubectl("get", "promises").stdout)
 
     def test_6_rolling_updates_scale_and_promises_that_change(self) -> None:
         cluster = self.cluster
-        cluster.apply(promise("web", {"promise": {"supply": "2ms/10ms"}}), workload("web", "busybox", SPIN, 2, schedulerName="giusto"))
+        cluster.apply(promise("web", {"promise": {"supply": "2ms/10ms"}}),
+                      workload("web", "busybox", SPIN, 2, schedulerName="giusto"))
         self.until("web", "Enforced", "True")
         cluster.kubectl("set", "env", "deployment/web", "GENERATION=2")
         cluster.kubectl("rollout", "status", "deployment/web", "--timeout=100s")
         wait("the old pods are gone", lambda: len(self.pods("web")) == 2)
         self.until("web", "Enforced", "True")
         cluster.apply(promise("web", {"promise": {"supply": "1ms/10ms"}}))
-        wait("the smaller budget is in force", lambda: [one["budget_ns"] for one in (giusto_status() or {})["services"]] == [10**6, 10**6])
+        wait("the smaller budget is in force",
+             lambda: [one["budget_ns"] for one in (giusto_status() or {})["services"]] == [10**6, 10**6])
         for replicas in (4, 1):
             cluster.kubectl("scale", "deployment", "web", f"--replicas={replicas}")
-            wait(f"{replicas} pods have their shares", lambda: cluster.get("promise", "web")["status"].get("enforced") == replicas)
+            wait(f"{replicas} pods have their shares",
+                 lambda: cluster.get("promise", "web")["status"].get("enforced") == replicas)
             self.until("web", "Enforced", "True")
         cluster.kubectl("delete", "promise", "web")
         wait("no promise, and nothing in force", lambda: giusto_status() is None)
@@ -404,6 +446,7 @@ class Kubernetes(unittest.TestCase):
         wait("all pods are gone", lambda: not self.cluster.get("pods")["items"])
         wait("giusto run has ended", lambda: giusto_status() is None)
         self.assertEqual(self.host(), self.before, "the host is not as it was")
+        self.law.require_alive()
         self.assertEqual(self.law.broken, [])
 
 

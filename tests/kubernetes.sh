@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Promises for pods on a real Kubernetes: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet and containerd of this
-# machine, Giusto's extender and agent as pods, Redis beside hogs. Built once from pinned Go modules, below target/kubernetes.
+# Promises for pods on a real Kubernetes: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet and containerd of
+# this machine, Giusto's extender and agent as pods, Redis beside hogs. Built once from pinned Go modules, below
+# target/kubernetes.
 #   tests/kubernetes.sh [NAME ...]     only these tests, as unittest names them
 # Exit 77: this machine lacks something that was told.
 set -euo pipefail

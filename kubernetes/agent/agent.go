@@ -310,7 +310,8 @@ func (a *Agent) enforce(ctx context.Context) error {
 	for _, own := range a.services {
 		if own.keys != nil && own.cgroup != "" {
 			if err := a.Cgroups.Free(own.cgroup); err != nil {
-				return fmt.Errorf("pod %s: its processes cannot leave their cpu cgroup, which allows no real-time priority: %w", own.pod.Name, err)
+				return fmt.Errorf("pod %s: its processes cannot leave their cpu cgroup, "+
+					"which allows no real-time priority: %w", own.pod.Name, err)
 			}
 		}
 	}

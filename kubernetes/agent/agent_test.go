@@ -38,19 +38,23 @@ func tree(t *testing.T, names ...string) Cgroups {
 
 func TestContainersAreFoundUnderEachDriverAndHierarchy(t *testing.T) {
 	slice := strings.ReplaceAll(uid, "-", "_")
+	bestEffort := "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + slice + ".slice"
 	for _, one := range []struct {
 		class    core.PodQOSClass
 		tree     []string
 		expected string
 	}{
-		{core.PodQOSBurstable, []string{"cpu/kubepods/burstable/pod" + uid + "/" + id + "!"}, "kubepods/burstable/pod" + uid + "/" + id},
+		{core.PodQOSBurstable, []string{"cpu/kubepods/burstable/pod" + uid + "/" + id + "!"},
+			"kubepods/burstable/pod" + uid + "/" + id},
 		{core.PodQOSGuaranteed, []string{"systemd/kubepods/pod" + uid + "/" + id + "!"}, "kubepods/pod" + uid + "/" + id},
-		{core.PodQOSBestEffort, []string{"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + slice + ".slice/cri-containerd-" + id + ".scope!"},
-			"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + slice + ".slice/cri-containerd-" + id + ".scope"},
+		{core.PodQOSBestEffort, []string{bestEffort + "/cri-containerd-" + id + ".scope!"},
+			bestEffort + "/cri-containerd-" + id + ".scope"},
 		// A program in the container may have made cgroups below its own (v2).
-		{core.PodQOSGuaranteed, []string{"kubepods/pod" + uid + "/" + id, "kubepods/pod" + uid + "/" + id + "/init!"}, "kubepods/pod" + uid + "/" + id},
+		{core.PodQOSGuaranteed, []string{"kubepods/pod" + uid + "/" + id, "kubepods/pod" + uid + "/" + id + "/init!"},
+			"kubepods/pod" + uid + "/" + id},
 		// kubelet was told a cgroup root of its own.
-		{core.PodQOSBurstable, []string{"cpu/nested/kubelet/kubepods/burstable/pod" + uid + "/" + id + "!"}, "nested/kubelet/kubepods/burstable/pod" + uid + "/" + id},
+		{core.PodQOSBurstable, []string{"cpu/nested/kubelet/kubepods/burstable/pod" + uid + "/" + id + "!"},
+			"nested/kubelet/kubepods/burstable/pod" + uid + "/" + id},
 		{core.PodQOSBurstable, []string{"cpu/kubepods/burstable/pod" + uid + "/" + id}, ""},
 		{core.PodQOSBurstable, []string{"cpu/kubepods/burstable/podother/" + id + "!"}, ""},
 	} {
@@ -113,7 +117,8 @@ func TestVerdicts(t *testing.T) {
 		}
 		for _, verdict := range verdicts {
 			var promised ServiceStatus
-			if err := unmarshal(`{"responses": {"promised": [{"percentile": 99.9, "past": [{"verdict": "`+verdict+`"}]}]}}`, &promised); err != nil {
+			text := `{"responses": {"promised": [{"percentile": 99.9, "past": [{"verdict": "` + verdict + `"}]}]}}`
+			if err := unmarshal(text, &promised); err != nil {
 				t.Fatal(err)
 			}
 			promised.Responses.Promised[0].Past[0].Now = &now

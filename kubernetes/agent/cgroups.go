@@ -114,12 +114,13 @@ func (c Cgroups) peopled(hierarchy, name string) bool {
 	return false
 }
 
-// Free lets the threads of a container have real-time priorities: in a cpu cgroup of v1 without real-time runtime, which a kernel with
-// RT_GROUP_SCHED gives to each new one, they may have none. Its processes go to that hierarchy's root, where shares and quotas of
-// the container do not hold them; the budget of the promise does.
+// Free lets the threads of a container have real-time priorities: in a cpu cgroup of v1 without real-time runtime, which a kernel
+// with RT_GROUP_SCHED gives to each new one, they may have none. Its processes go to that hierarchy's root, where shares and
+// quotas of the container do not hold them; the budget of the promise does.
 func (c Cgroups) Free(name string) error {
 	folder := filepath.Join(c.Root, "cpu", name)
-	if runtime, err := os.ReadFile(filepath.Join(folder, "cpu.rt_runtime_us")); err != nil || strings.TrimSpace(string(runtime)) != "0" {
+	runtime, err := os.ReadFile(filepath.Join(folder, "cpu.rt_runtime_us"))
+	if err != nil || strings.TrimSpace(string(runtime)) != "0" {
 		return nil
 	}
 	return c.move(processes(folder), filepath.Join(c.Root, "cpu"))

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Giusto is the `giusto run` of this node. It is started so that it outlives this process and its container: whoever comes next
-// finds it by its control socket (formats/control.md).
+// Giusto is the `giusto run` of this node. It is started so that it outlives this process and its container: the next
+// agent finds it by its control socket (formats/control.md).
 type Giusto struct {
 	// Program is giusto; Self this program, which starts it outside of all cgroups of the container.
 	Program, Self string

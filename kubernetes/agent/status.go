@@ -46,7 +46,8 @@ func (a *Agent) tell(ctx context.Context, failed error) error {
 		pods = append(pods, a.pod(own, failed))
 	}
 	slices.SortFunc(pods, func(one, other api.PodStatus) int {
-		return cmp.Or(cmp.Compare(one.Namespace, other.Namespace), cmp.Compare(one.Name, other.Name), cmp.Compare(one.UID, other.UID))
+		return cmp.Or(cmp.Compare(one.Namespace, other.Namespace), cmp.Compare(one.Name, other.Name),
+			cmp.Compare(one.UID, other.UID))
 	})
 	status := api.GiustoNodeStatus{
 		Cores: a.Cores, KeepFree: api.Share(a.KeepFree), Facts: &apiextensions.JSON{Raw: a.facts},
@@ -55,11 +56,13 @@ func (a *Agent) tell(ctx context.Context, failed error) error {
 	if a.running != nil {
 		status.State = a.running.State
 	}
-	ready := metav1.Condition{Type: api.Ready, Status: metav1.ConditionTrue, Reason: "Ready", Message: "promises can be enforced here"}
+	ready := metav1.Condition{Type: api.Ready, Status: metav1.ConditionTrue, Reason: "Ready",
+		Message: "promises can be enforced here"}
 	if a.wrong != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "CPUManager", a.wrong.Error()
 	} else if a.thousandths == 0 {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoBackend", "no backend can enforce here: giusto doctor says why"
+		ready.Status, ready.Reason = metav1.ConditionFalse, "NoBackend"
+		ready.Message = "no backend can enforce here: giusto doctor says why"
 	}
 	all, err := json.Marshal(status)
 	if err != nil {
@@ -95,7 +98,8 @@ func (a *Agent) tell(ctx context.Context, failed error) error {
 
 func (a *Agent) write(ctx context.Context, status *api.GiustoNodeStatus) error {
 	object := map[string]any{
-		"apiVersion": api.Group.String(), "kind": "GiustoNode", "metadata": map[string]any{"name": a.Node}, "status": status,
+		"apiVersion": api.Group.String(), "kind": "GiustoNode",
+		"metadata": map[string]any{"name": a.Node}, "status": status,
 	}
 	patch, err := json.Marshal(object)
 	if err != nil {
@@ -179,7 +183,8 @@ func numbersOf(server *ServiceStatus, status *api.PodStatus) {
 			verdicts = append(verdicts, supply.Past[0].Verdict)
 		}
 		if len(words) == 0 || supply.Past[0].Verdict == "missed" {
-			words = append(words, fmt.Sprintf("%d of %d periods missed", supply.Past[0].Missed, supply.Past[0].Periods))
+			past := supply.Past[0]
+			words = append(words, fmt.Sprintf("%d of %d periods missed", past.Missed, past.Periods))
 		}
 	}
 	if server.Demand != nil && server.Demand.Drifted != nil {
@@ -235,8 +240,9 @@ func (a *Agent) manager() error {
 	}
 	for _, core := range own {
 		if !slices.Contains(reserved, core) {
-			return fmt.Errorf("kubelet's CPU manager is static and may give core %d to a container alone: keep giusto's cores out "+
-				"with reservedSystemCPUs in kubelet's configuration, and name these with --reserved", core)
+			return fmt.Errorf("kubelet's CPU manager is static and may give core %d to a container alone: "+
+				"keep giusto's cores out with reservedSystemCPUs in kubelet's configuration, "+
+				"and name these with --reserved", core)
 		}
 	}
 	return nil

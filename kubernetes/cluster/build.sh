@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what a real Kubernetes consists of from pinned Go modules, and Giusto's part of it, into target/kubernetes. Cold it takes seven
-# minutes on two cores, once; Debian has the rest, which this installs.
+# Builds what a real Kubernetes consists of from pinned Go modules, and Giusto's part of it, into target/kubernetes. Cold it takes
+# seven minutes on two cores, once; Debian has the rest, which this installs.
 set -euo pipefail
 cd "$(dirname "$0")"
 out=$(realpath -m "${CARGO_TARGET_DIR:-../../target}")/kubernetes
@@ -10,7 +10,8 @@ command -v go >/dev/null || {
 	exit 77
 }
 missing=()
-for package in etcd-server containerd runc containernetworking-plugins busybox-static redis-server redis-tools openssl iproute2; do
+for package in etcd-server containerd runc containernetworking-plugins busybox-static redis-server redis-tools openssl \
+	iproute2; do
 	dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
 done
 if ((${#missing[@]})); then
@@ -28,7 +29,8 @@ if ((${#missing[@]})); then
 fi
 export CGO_ENABLED=0
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
-flags="-s -w -X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
+to=k8s.io/component-base/version
+flags="-s -w -X $to.gitVersion=$version -X $to.gitMajor=1 -X $to.gitMinor=$(cut -d. -f2 <<<"$version")"
 stamp=$(cat go.mod go.sum | sha256sum)
 if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
 	echo "kubernetes $version is built from Go modules: minutes, once"

@@ -1,7 +1,9 @@
-"""A real Kubernetes of one node on this machine: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet, containerd.
+"""A real Kubernetes of one node on this machine, from etcd, kube-apiserver, kube-scheduler and kube-controller-manager to kubelet
+and containerd.
 
-Everything it writes is in one folder, listens on 127.0.0.1, and ends with it; what is outside of it (cgroups, mounts, the file of the
-container network) is taken away at the end. Nothing is fetched here: build.sh has built the programs, and Debian has the rest.
+Everything it writes is in one folder, listens on 127.0.0.1, and ends with it; what is outside of it (cgroups, mounts, the file of
+the container network) is taken away at the end. Nothing is fetched here: build.sh has built the programs, and Debian has the
+rest.
 """
 import json
 import os
@@ -40,8 +42,8 @@ conf_dir = "{folder}/net.d"
 # What kubelet, containerd and the network's plugins change outside of the folder: settings of the kernel, and what they leave.
 SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
             "kernel/keys/root_maxbytes", "net/ipv4/ip_forward")
-LEFT = ("/run/netns", "/run/containerd", "/run/containerd/s", "/run/containerd/runc", "/var/lib/cni", "/var/lib/cni/results", "/var/lib/kubelet",
-        "/var/log/containers", "/var/log/pods")
+LEFT = ("/run/netns", "/run/containerd", "/run/containerd/s", "/run/containerd/runc", "/var/lib/cni", "/var/lib/cni/results",
+        "/var/lib/kubelet", "/var/log/containers", "/var/log/pods")
 NETWORK = {
     "cniVersion": "0.4.0", "name": "giusto-test",
     "plugins": [{"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.77.0/24"}]],
@@ -84,7 +86,8 @@ class Cluster:
         command = [str(word) for word in words]
         self.commands[name] = command
         with (self.folder / "logs" / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                                  start_new_session=True,
                                                   env={**os.environ, "KUBECONFIG": str(self.kubeconfig)})
 
     def kill(self, name: str, how: int = signal.SIGKILL) -> None:
@@ -124,11 +127,12 @@ class Cluster:
         self.spawn("controller-manager", PROGRAMS / "kube-controller-manager", "--kubeconfig", self.kubeconfig, "--secure-port=0",
                    "--leader-elect=false", "--use-service-account-credentials=true", "--service-account-private-key-file",
                    self.folder / "pki/sa.key", "--root-ca-file", self.folder / "pki/ca.crt",
-                   "--flex-volume-plugin-dir", self.folder / "plugins", "--controllers", "*,-nodeipam,-route,-service-lb-controller,-cloud-node-lifecycle")
+                   "--flex-volume-plugin-dir", self.folder / "plugins",
+                   "--controllers", "*,-nodeipam,-route,-service-lb-controller,-cloud-node-lifecycle")
         self.scheduler(None)
         self.kubelet()
-        wait("node Ready", lambda: self.kubectl("get", "node", NODE, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}",
-                                                check=False).stdout == "True")
+        ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
+        wait("node Ready", lambda: self.kubectl("get", "node", NODE, "-o", ready, check=False).stdout == "True")
 
     def certificates(self) -> None:
         pki = self.folder / "pki"
@@ -181,7 +185,8 @@ class Cluster:
         """Starts kube-scheduler, with an extender at this address."""
         config: dict[str, Any] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False}, "clientConnection": {"kubeconfig": str(self.folder / "scheduler.kubeconfig")},
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.folder / "scheduler.kubeconfig")},
         }
         if extender:
             config["extenders"] = [{"urlPrefix": f"http://{extender}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
@@ -199,7 +204,8 @@ class Cluster:
             "containerRuntimeEndpoint": f"unix://{self.folder}/containerd.sock", "enforceNodeAllocatable": ["pods"],
             "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%",
                              "nodefs.inodesFree": "1%"}, "imageGCHighThresholdPercent": 100,
-            "volumePluginDir": str(self.folder / "plugins"), "resolvConf": "", "makeIPTablesUtilChains": False, "podLogsDir": str(self.folder / "pod-logs"),
+            "volumePluginDir": str(self.folder / "plugins"), "resolvConf": "", "makeIPTablesUtilChains": False,
+            "podLogsDir": str(self.folder / "pod-logs"),
         }))
         self.spawn("kubelet", PROGRAMS / "kubelet", "--config", path, "--kubeconfig", self.folder / "kubelet.kubeconfig",
                    "--hostname-override", NODE, "--root-dir", self.folder / "kubelet", "--cert-dir", self.folder / "kubelet/pki")

@@ -1,4 +1,7 @@
-"""Images of containers without a registry and without a daemon: a docker archive with one layer, the same bytes for the same files."""
+"""Images of containers without a registry and without a daemon: a docker archive with one layer.
+
+The same files give the same bytes.
+"""
 import hashlib
 import io
 import json

@@ -242,7 +242,8 @@ func (c *Controller) pods(ctx context.Context, promise *api.Promise) ([]core.Pod
 		return nil, err
 	}
 	var pods core.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(promise.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	err = c.List(ctx, &pods, client.InNamespace(promise.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return slices.DeleteFunc(pods.Items, func(pod core.Pod) bool { return promises.Finished(&pod) }), nil

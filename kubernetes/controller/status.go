@@ -121,7 +121,8 @@ func (c *Controller) planned(promise *api.Promise, status *api.PromiseStatus, se
 	switch {
 	case err == nil:
 		status.Thousandths = thousandths
-		set(api.Planned, metav1.ConditionTrue, "Planned", fmt.Sprintf("%d thousandths of a core for each pod, where it has a node to itself", thousandths))
+		set(api.Planned, metav1.ConditionTrue, "Planned",
+			fmt.Sprintf("%d thousandths of a core for each pod, where it has a node to itself", thousandths))
 	case errors.As(err, &refused) && refused.Exit == 1:
 		set(api.Planned, metav1.ConditionFalse, "DoesNotFit", refused.Text)
 	case errors.As(err, &refused), errors.As(err, &input):
@@ -153,9 +154,11 @@ func (c *Controller) placed(ctx context.Context, promise *api.Promise, pods []co
 	case waiting == 0:
 		set(api.Placed, metav1.ConditionTrue, "Placed", fmt.Sprintf("%d of %d pods have a node", len(pods), len(pods)))
 	case why != "":
-		set(api.Placed, metav1.ConditionFalse, "DoesNotFit", fmt.Sprintf("%d of %d pods have no node: %s", waiting, len(pods), why))
+		set(api.Placed, metav1.ConditionFalse, "DoesNotFit",
+			fmt.Sprintf("%d of %d pods have no node: %s", waiting, len(pods), why))
 	default:
-		set(api.Placed, metav1.ConditionFalse, "Pending", fmt.Sprintf("%d of %d pods have no node yet", waiting, len(pods)))
+		set(api.Placed, metav1.ConditionFalse, "Pending",
+			fmt.Sprintf("%d of %d pods have no node yet", waiting, len(pods)))
 	}
 }
 
@@ -175,13 +178,15 @@ func (c *Controller) enforced(ctx context.Context, pods []core.Pod, status *api.
 			continue
 		}
 		if c.Ledger.SilentFor(node.Name) > ledger.Silent {
-			silent = fmt.Sprintf("the agent on node %s says nothing since %s", node.Name, node.Status.Heartbeat.UTC().Format(time.RFC3339))
+			silent = fmt.Sprintf("the agent on node %s says nothing since %s",
+				node.Name, node.Status.Heartbeat.UTC().Format(time.RFC3339))
 			continue
 		}
 		own := find(node.Status.Pods, string(pod.UID))
 		switch {
 		case own == nil:
-			reason, why = "Starting", fmt.Sprintf("pod %s on node %s: its agent has told nothing of it yet", pod.Name, node.Name)
+			reason = "Starting"
+			why = fmt.Sprintf("pod %s on node %s: its agent has told nothing of it yet", pod.Name, node.Name)
 			continue
 		case !own.Enforced:
 			reason, why = own.Reason, fmt.Sprintf("pod %s on node %s: %s", pod.Name, node.Name, own.Message)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extender is what a stock kube-scheduler asks over HTTP before it places a pod: which nodes can keep its promise (filter),
-// where most is left then (prioritize), and to bind it, admitted by the planner at that instant (bind).
+// Package extender is what a stock kube-scheduler asks over HTTP before it places a pod: which nodes can keep its promise
+// (filter), where most is left then (prioritize), and to bind it, admitted by the planner at that instant (bind).
 //
 // It decides nothing itself: ledger and planner do. A pod without a promise passes as if it were not asked.
 package extender
@@ -111,7 +111,8 @@ func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *e
 		return &extenderv1.ExtenderFilterResult{NodeNames: &[]string{}, FailedAndUnresolvableNodes: no}
 	}
 	result := extenderv1.ExtenderFilterResult{
-		NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{},
+		NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{},
+		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{},
 	}
 	for _, name := range nodes {
 		switch why, no := fit.Refused[name]; {

@@ -47,7 +47,9 @@ type cluster struct {
 
 func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
 	c := &cluster{t: t, plans: objects.Planner(t), events: record.NewFakeRecorder(1 << 20), beat: time.Now()}
-	bind := func(ctx context.Context, to client.Client, _ string, pod, binding client.Object, _ ...client.SubResourceCreateOption) error {
+	bind := func(
+		ctx context.Context, to client.Client, _ string, pod, binding client.Object, _ ...client.SubResourceCreateOption,
+	) error {
 		if c.refuse {
 			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("conflict"))
 		}
@@ -131,7 +133,9 @@ func (c *cluster) again(pod *core.Pod) (string, extenderv1.ExtenderFilterResult)
 	args.NodeNames = filtered.NodeNames
 	scores := ask[extenderv1.HostPriorityList](c, "prioritize", args)
 	best := slices.MaxFunc(scores, func(one, other extenderv1.HostPriority) int { return int(one.Score - other.Score) })
-	binding := extenderv1.ExtenderBindingArgs{PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: best.Host}
+	binding := extenderv1.ExtenderBindingArgs{
+		PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: best.Host,
+	}
 	if done := ask[extenderv1.ExtenderBindingResult](c, "bind", binding); done.Error != "" {
 		c.t.Fatalf("%s fitted on %s and was not bound: %s", pod.Name, best.Host, done.Error)
 	}
@@ -242,7 +246,9 @@ func TestBindingIsTheAdmission(t *testing.T) {
 		c.place(objects.Pod("db", number))
 	}
 	bind := func(pod *core.Pod) string {
-		args := extenderv1.ExtenderBindingArgs{PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: "node-0"}
+		args := extenderv1.ExtenderBindingArgs{
+			PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: "node-0",
+		}
 		return ask[extenderv1.ExtenderBindingResult](c, "bind", args).Error
 	}
 	var late []*core.Pod
@@ -278,7 +284,9 @@ func TestWithoutAPromiseOrAnAgentAndWithTwoPromises(t *testing.T) {
 	if node, _ := c.place(objects.Pod("plain", 0)); node == "" || c.books.On("node-0") != 0 {
 		t.Error("a pod without a promise passes and counts for nothing")
 	}
-	for name, expected := range map[string]string{"both": "promises 'both' and 'other' both select this pod", "bad": "always"} {
+	for name, expected := range map[string]string{
+		"both": "promises 'both' and 'other' both select this pod", "bad": "always",
+	} {
 		_, filtered := c.place(objects.Pod(name, 0))
 		if why := filtered.FailedAndUnresolvableNodes["node-0"]; !strings.Contains(why, expected) {
 			t.Errorf("%s: expected %q; it said %q", name, expected, why)
@@ -312,8 +320,8 @@ func TestAPlannerThatDiesIsStartedAndToldAgain(t *testing.T) {
 	c.law()
 }
 
-// What a scheduler of a large cluster asks: 1,000 nodes and 10,000 pods with twenty promises (GIUSTO_SOAK), then nodes that fail and
-// come back, their pods placed anew. What it takes is printed, and no time is asserted.
+// What a scheduler of a large cluster asks: 1,000 nodes and 10,000 pods with twenty promises (GIUSTO_SOAK), then nodes that fail
+// and come back, their pods placed anew. What it takes is printed, and no time is asserted.
 func TestAtScale(t *testing.T) {
 	nodes, pods, rounds := 40, 250, 8
 	if os.Getenv("GIUSTO_SOAK") != "" {
@@ -330,9 +338,11 @@ func TestAtScale(t *testing.T) {
 		keys := fmt.Sprintf(`{"promise": {"supply": "%dms/%dms"}}`, 1+number%4, 12+number)
 		switch number % 5 {
 		case 3:
-			keys = fmt.Sprintf(`{"promise": "every-deadline", "tasks": [{"wcet": "1ms", "period": "%dms"}]}`, 15+number)
+			keys = fmt.Sprintf(`{"promise": "every-deadline", "tasks": [{"wcet": "1ms", "period": "%dms"}]}`,
+				15+number)
 		case 4:
-			keys = fmt.Sprintf(`{"promise": {"p99": "%dms"}, "arrivals": {"poisson": "10/s"}, "execution": "2ms"}`, 60+number)
+			keys = fmt.Sprintf(`{"promise": {"p99": "%dms"}, "arrivals": {"poisson": "10/s"}, "execution": "2ms"}`,
+				60+number)
 		}
 		all = append(all, objects.Promise(t, fmt.Sprintf("p%d", number), keys))
 	}
@@ -350,7 +360,8 @@ func TestAtScale(t *testing.T) {
 	took := time.Since(begin)
 	slices.Sort(c.took)
 	at := func(part float64) time.Duration { return c.took[int(part*float64(len(c.took)-1))] }
-	t.Logf("SCALE: %d nodes, %d pods: %d placed, %d wait; %.0f placements/s; a filter call p50 %v, p99 %v, at most %v; planner %d MB",
+	t.Logf("SCALE: %d nodes, %d pods: %d placed, %d wait; %.0f placements/s; "+
+		"a filter call p50 %v, p99 %v, at most %v; planner %d MB",
 		nodes, pods, len(placed), waiting, float64(pods)/took.Seconds(), at(.5), at(.99), at(1), memory(t, c.plans.Pid()))
 	// A plan with all its proofs takes long; so of some nodes.
 	some := func() []string {

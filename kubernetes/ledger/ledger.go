@@ -140,7 +140,9 @@ func (l *Ledger) drop(pod types.UID) error {
 // put counts a pod on a node, or why not.
 func (l *Ledger) put(pod *core.Pod, node string, asked *Asked, bound time.Time) error {
 	no := l.Planner.Put(node, asked.Service, asked.Keys)
-	l.entries[pod.UID] = &entry{pod: client.ObjectKeyFromObject(pod), node: node, service: asked.Service, keys: asked.Keys, bound: bound, no: no}
+	l.entries[pod.UID] = &entry{
+		pod: client.ObjectKeyFromObject(pod), node: node, service: asked.Service, keys: asked.Keys, bound: bound, no: no,
+	}
 	var refused *planner.Refused
 	var input *planner.Input
 	if no == nil || errors.As(no, &refused) || errors.As(no, &input) {

@@ -288,8 +288,8 @@ func (p *Planner) Fits(keys json.RawMessage, nodes, without []string) (Fit, erro
 	return fit, err
 }
 
-// Why says in full why a node does not take a service, and what would fit; nil: it does. That takes many plans, so another child is
-// asked, and who asks this one does not wait.
+// Why says in full why a node does not take a service, and what would fit; nil: it does. That takes many plans, so another child
+// is asked, and who asks this one does not wait.
 func (p *Planner) Why(name, service string, keys json.RawMessage) error {
 	p.lock.Lock()
 	apart := New(p.program)

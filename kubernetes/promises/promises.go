@@ -35,7 +35,8 @@ func Of(pod *core.Pod, all []api.Promise) (*api.Promise, error) {
 		if found != nil {
 			names := []string{found.Name, one.Name}
 			slices.Sort(names)
-			return nil, fmt.Errorf("promises '%s' and '%s' both select this pod: a pod has one promise at most", names[0], names[1])
+			return nil, fmt.Errorf("promises '%s' and '%s' both select this pod: a pod has one promise at most",
+				names[0], names[1])
 		}
 		found = one
 	}
@@ -83,7 +84,8 @@ func Container(pod *core.Pod, promise *api.Promise) (string, error) {
 	}
 	switch {
 	case promise.Spec.Container != "":
-		return "", fmt.Errorf("it has no container '%s' that runs all the time; it has %s", promise.Spec.Container, strings.Join(names, ", "))
+		return "", fmt.Errorf("it has no container '%s' that runs all the time; it has %s",
+			promise.Spec.Container, strings.Join(names, ", "))
 	case len(names) == 1:
 		return names[0], nil
 	}

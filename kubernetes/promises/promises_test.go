@@ -33,7 +33,8 @@ func TestServicesHaveNamesThatASiteFileTakes(t *testing.T) {
 func TestThePromiseOfAPodAndItsContainer(t *testing.T) {
 	pod := objects.Pod("web", 0)
 	pod.Spec.InitContainers = []core.Container{{Name: "init"}}
-	web, elsewhere := objects.Promise(t, "web", `{"promise": "leftovers"}`), objects.Promise(t, "web", `{"promise": "leftovers"}`)
+	web := objects.Promise(t, "web", `{"promise": "leftovers"}`)
+	elsewhere := objects.Promise(t, "web", `{"promise": "leftovers"}`)
 	elsewhere.Namespace = "other"
 	all := []api.Promise{*elsewhere, *web, *objects.Promise(t, "db", `{"promise": "leftovers"}`)}
 	found, err := promises.Of(pod, all)
@@ -62,17 +63,21 @@ func TestThePromiseOfAPodAndItsContainer(t *testing.T) {
 	}
 }
 
-// The keys decide in which order services are planned: they are the same for the same promise, whoever writes them.
+// The keys decide in which order services are planned: they are the same for the same promise, in whatever
+// order it was written.
 func TestKeysHaveOneOrder(t *testing.T) {
-	one, err := promises.Keys(objects.Promise(t, "web", `{"promise": {"p99": "9ms", "p50": "1ms"}, "execution": {"wcet": "2ms", "mean": "1ms"}, "arrivals": {"poisson": "4/s"}}`))
+	one, err := promises.Keys(objects.Promise(t, "web", `{"promise": {"p99": "9ms", "p50": "1ms"},
+		"execution": {"wcet": "2ms", "mean": "1ms"}, "arrivals": {"poisson": "4/s"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := promises.Keys(objects.Promise(t, "web", `{"arrivals": {"poisson": "4/s"}, "execution": {"mean": "1ms", "wcet": "2ms"}, "promise": {"p50": "1ms", "p99": "9ms"}}`))
+	other, err := promises.Keys(objects.Promise(t, "web", `{"arrivals": {"poisson": "4/s"},
+		"execution": {"mean": "1ms", "wcet": "2ms"}, "promise": {"p50": "1ms", "p99": "9ms"}}`))
 	if err != nil || string(one) != string(other) {
 		t.Errorf("%s\n%s %v", one, other, err)
 	}
-	if words := promises.Promised(objects.Promise(t, "web", `{"promise": {"p99": "9ms", "p50": "1ms"}}`)); words != "p50 1ms, p99 9ms" {
+	words := promises.Promised(objects.Promise(t, "web", `{"promise": {"p99": "9ms", "p50": "1ms"}}`))
+	if words != "p50 1ms, p99 9ms" {
 		t.Error(words)
 	}
 }

@@ -2,8 +2,8 @@
 
 // Package v1alpha1 is the API of giusto.io: what pods were promised, and what nodes can keep.
 //
-// A Promise is written by people; its status by the controller (package controller) alone. A GiustoNode is written by the agent of
-// its node alone. Manifests and copies are generated from this file: kubernetes/generate.sh.
+// A Promise is written by people; its status by the controller (package controller) alone. A GiustoNode is written by the agent
+// of its node alone. Manifests and copies are generated from this file: kubernetes/generate.sh.
 //
 // +kubebuilder:object:generate=true
 // +groupName=giusto.io
@@ -99,16 +99,19 @@ type Duration string
 // +kubebuilder:validation:MaxLength=32
 type Share string
 
-// Service is what a service of a site file has, but for what the pod says: where it comes from, on which host it is, its restarts.
+// Service is what a service of a site file has, but for what the pod says: where it comes from, on which host it is, its
+// restarts.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.tasks) && has(self.arrivals))",message="tasks go with every-deadline and as-if-alone, arrivals with percentiles: not both"
-// +kubebuilder:validation:XValidation:rule="!has(self.copies) || has(self.threads)",message="copies need threads: how its workers are called"
+// +kubebuilder:validation:XValidation:rule="!(has(self.tasks) && has(self.arrivals))",message="tasks or arrivals, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.copies) || has(self.threads)",message="copies need threads: worker names"
 type Service struct {
 	// every-deadline, as-if-alone, leftovers, {p99: 50ms} or {supply: 3ms/10ms}.
 	Promise apiextensions.JSON `json:"promise"`
+	// What it does again and again, for every-deadline and as-if-alone.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Tasks []Task `json:"tasks,omitempty"`
+	// How requests come, for percentiles.
 	// +optional
 	Arrivals *Arrivals `json:"arrivals,omitempty"`
 	// Processor time of a request: 8ms, or {mean: 2ms, wcet: 8ms}.
@@ -136,6 +139,7 @@ type Service struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Copies int32 `json:"copies,omitempty"`
+	// How its workers are called; copies need it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Threads string `json:"threads,omitempty"`
@@ -179,7 +183,8 @@ type PromiseStatus struct {
 	// The same as it is now, of the worst of its pods.
 	// +optional
 	Now string `json:"now,omitempty"`
-	// What each of its pods reserves where nothing else runs, in thousandths of a core: what a pod may ask for as giusto.io/cpu.
+	// What each of its pods reserves where nothing else runs, in thousandths of a core: what a pod may ask for as
+	// giusto.io/cpu.
 	// +optional
 	Thousandths int64 `json:"thousandths,omitempty"`
 	// How many pods it selects, and how many of them have their share.
