@@ -33,7 +33,8 @@ LAYER
 log=$(timeout "${GUEST_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
 	-m 1024 -M q35 -cpu max -smp "${GUEST_CORES:-2}" -accel tcg,thread=multi -kernel target/guest/boot/vmlinuz-* \
 	-drive file=$image,format=raw,if=none,id=disk,cache=unsafe -device nvme,drive=disk,serial=1 \
-	-append 'root=/dev/nvme0n1 rw console=ttyS0 panic=-1 quiet mitigations=off no_timer_check init=/lib/systemd/systemd systemd.show_status=0 systemd.run=/inside systemd.run_success_action=poweroff systemd.run_failure_action=poweroff' \
+	-append "root=/dev/nvme0n1 rw console=ttyS0 panic=-1 quiet mitigations=off no_timer_check init=/lib/systemd/systemd \
+systemd.show_status=0 systemd.run=/inside systemd.run_success_action=poweroff systemd.run_failure_action=poweroff" \
 	</dev/null | sed -u 's/\r$//' | tee -a /dev/stderr)
 code=$(sed -n 's/^guest exit code: //p' <<<"$log" | tail -1)
 [ -n "$code" ] || { echo "the guest did not finish; its last lines are above" >&2; exit 4; }

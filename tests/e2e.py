@@ -235,11 +235,12 @@ class Help(unittest.TestCase):
 
     @staticmethod
     def verbs():
-        return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["place"], ["diff"], ["explain"], ["simulate"], ["run"], ["status"],
-                ["record"], ["reload"], ["mode"], ["agent"], ["restore"],
+        return [["demo"], ["doctor"], ["init"], ["check"], ["plan"], ["place"], ["diff"], ["explain"], ["simulate"], ["run"],
+                ["status"], ["record"], ["reload"], ["mode"], ["agent"], ["restore"],
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
                 ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"],
                 ["export", "systemd"], ["export", "docker"], ["export", "podman"], ["export", "libvirt"], ["export", "kubevirt"],
+                ["export", "xen"],
                 ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],
                 ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "packets"], ["analyze", "trace"]]

@@ -35,7 +35,8 @@ shares() {
 	echo "$1: $(for unit in "${units[@]}"; do echo -n "$unit ${share[$unit]}, "; done)thousandths of a core"
 }
 between() { # UNIT LEAST MOST
-	[ "${share[$1]}" -ge "$2" ] && [ "${share[$1]}" -le "$3" ] || fail "$1 has ${share[$1]} thousandths of a core, expected $2 to $3"
+	[ "${share[$1]}" -ge "$2" ] && [ "${share[$1]}" -le "$3" ] ||
+		fail "$1 has ${share[$1]} thousandths of a core, expected $2 to $3"
 }
 cat >/etc/systemd/system/search.service <<'UNIT'
 [Service]
@@ -94,7 +95,10 @@ said=$(systemd-analyze verify --man=no /etc/systemd/system/giusto@guest.service 
 [ -z "$said" ] || fail "giusto@: $said"
 systemctl restart "${units[@]}"
 systemctl start giusto@guest || fail "giusto@guest: $(journalctl --no-pager -n 20 -u giusto@guest)"
-managed() { grep -q "giusto.$1" "/proc/$(main "$2")/cgroup" && [ "$(awk '/^Cpus_allowed_list/ { print $2 }' "/proc/$(main "$2")/status")" = 1 ]; }
+managed() {
+	grep -q "giusto.$1" "/proc/$(main "$2")/cgroup" &&
+		[ "$(awk '/^Cpus_allowed_list/ { print $2 }' "/proc/$(main "$2")/status")" = 1 ]
+}
 all() { managed alpha giusto-alpha && managed search search && managed beta giusto-beta; }
 await all
 pid=$(main search)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# 'giusto export systemd', applied to a real systemd in a guest with Debian 12 and cgroup v2: every file verified, words with signs
-# come back as they were, and shares of cores measured without the export, with it, and with Giusto instead:
+# 'giusto export systemd', applied to a real systemd in a guest with Debian 12 and cgroup v2: every file verified, words with
+# signs come back as they were, and shares of cores measured without the export, with it, and with Giusto instead:
 # tests/exports-systemd-inside.sh. Exit 77 where Debian cannot be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,8 @@ import json
 import sys
 from pathlib import Path
 work = Path(sys.argv[1])
-words = ["a b", "%n %%", "$HOME ${X} $$", '"q"', "it's", "\\", "\\n", ";", "#", "-", "@x", "é\u2028", "{a: [b]}", "]]>", "a%", "tail\\"]
+words = ["a b", "%n %%", "$HOME ${X} $$", '"q"', "it's", "\\", "\\n", ";", "#", "-", "@x", "é\u2028", "{a: [b]}", "]]>", "a%"]
+words.append("tail\\")
 value = 'v "a" \\ %h $Y \'s\' \\x41 '
 script = 'printf "%s\\0" "$@" "$X" >/run/hostile.new; mv /run/hostile.new /run/hostile; exec sleep infinity'
 (work / "expected").write_bytes("".join(word + "\0" for word in [*words, value]).encode())

@@ -1,8 +1,10 @@
-"""`giusto export podman`, applied to a real Podman, and `adopt: {container: NAME}`: shares of a core measured without anything, with
-the flags, with the script for containers that run, and under `giusto run`, which finds containers again when they are started again
-or made anew. Images are made of busybox alone; no registry, no network. Docker takes the same where it is there (`--engine docker`).
+"""`giusto export podman`, applied to a real Podman, and `adopt: {container: NAME}`: shares of a core measured without anything,
+with the flags, with the script for containers that run, and under `giusto run`, which finds containers again when they are
+started again or made anew. Images are made of busybox alone; no registry, no network. Docker takes the same where it is there
+(`--engine docker`).
 Needs root; exit code 77 where Podman cannot be had.
 """
+
 import contextlib
 import json
 import os
@@ -61,8 +63,21 @@ class Podman:
                     raise CannotRun("Podman cannot be installed from this machine's package mirror")
         if SOCKET.exists():
             raise CannotRun(f"another Podman serves {SOCKET}")
-        self.words = ["podman", "--root", folder / "root", "--runroot", folder / "run", "--cgroup-manager", "cgroupfs",
-                      "--events-backend", "file", "--storage-driver", "vfs", "--runtime", "runc"]
+        self.words = [
+            "podman",
+            "--root",
+            folder / "root",
+            "--runroot",
+            folder / "run",
+            "--cgroup-manager",
+            "cgroupfs",
+            "--events-backend",
+            "file",
+            "--storage-driver",
+            "vfs",
+            "--runtime",
+            "runc",
+        ]
         # What this machine may give: an engine asks for more open files than it may have itself.
         configuration = folder / "containers.conf"
         configuration.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
@@ -77,13 +92,18 @@ class Podman:
         self("import", archive, IMAGE)
         self.made = not SOCKET.parent.exists()
         SOCKET.parent.mkdir(exist_ok=True)
-        self.service = subprocess.Popen([*self.words, "system", "service", "--time=0", f"unix://{SOCKET}"], stdin=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, env=self.environment)
+        self.service = subprocess.Popen(
+            [*self.words, "system", "service", "--time=0", f"unix://{SOCKET}"],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self.environment,
+        )
         until("Podman listens", SOCKET.exists)
 
     def __call__(self, *words, check=True):
-        done = subprocess.run([*self.words, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
-                              env=self.environment)
+        done = subprocess.run(
+            [*self.words, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, env=self.environment
+        )
         if check and done.returncode:
             raise AssertionError(f"podman {' '.join(map(str, words))}: {done.stderr}")
         return done.stdout.strip()
@@ -96,8 +116,11 @@ class Podman:
         parent = Path("/sys/fs/cgroup/cpu/libpod_parent")
         if not (parent / "cpu.rt_runtime_us").exists():
             return
-        path = next(line.split(":")[2] for line in Path(f"/proc/{self.pid(name)}/cgroup").read_text().splitlines()
-                    if line.split(":")[1] == "cpu")
+        path = next(
+            line.split(":")[2]
+            for line in Path(f"/proc/{self.pid(name)}/cgroup").read_text().splitlines()
+            if line.split(":")[1] == "cpu"
+        )
         for group, runtime in ((parent, 900_000), (Path(f"/sys/fs/cgroup/cpu{path}"), 450_000)):
             (group / "cpu.rt_runtime_us").write_text(str(runtime))
 
@@ -147,12 +170,16 @@ class Exports(Patient):
         after, elapsed = {name: cpu_time(pid) for name, pid in pids.items()}, time.monotonic_ns() - begin
         shares = {name: (after[name] - before[name]) / elapsed for name in NAMES}
         others = (taken.busy(CORE) - busy) / elapsed - sum(shares.values())
-        print(f"{what}: {', '.join(f'{name} {share:.3f}' for name, share in shares.items())} of a core; others took "
-              f"{max(others, 0):.3f} of core {CORE}", flush=True)
+        print(
+            f"{what}: {', '.join(f'{name} {share:.3f}' for name, share in shares.items())} of a core; others took "
+            f"{max(others, 0):.3f} of core {CORE}",
+            flush=True,
+        )
         return shares, others
 
     def kept(self, measured, whatever=False):
-        """What is promised to each, and no more; unless `whatever` others do, only where they keep off the core, as the flags say."""
+        """What is promised to each, and no more; unless `whatever` others do, only where they keep off the core, as the flags
+        say."""
         shares, others = measured
         for name, share in PROMISED.items():
             self.assertLess(shares[name], 1.15 * share, name)
@@ -162,8 +189,11 @@ class Exports(Patient):
 
     def quota(self, name):
         """Of each period, as the kernel has it."""
-        path = next(line.split(":")[2] for line in Path(f"/proc/{self.podman.pid(name)}/cgroup").read_text().splitlines()
-                    if "cpu" in line.split(":")[1].split(",") or line.startswith("0::") and not line.endswith(":/"))
+        path = next(
+            line.split(":")[2]
+            for line in Path(f"/proc/{self.podman.pid(name)}/cgroup").read_text().splitlines()
+            if "cpu" in line.split(":")[1].split(",") or line.startswith("0::") and not line.endswith(":/")
+        )
         for root in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
             if (file := Path(f"{root}{path}/cpu.cfs_quota_us")).exists():
                 return int(file.read_text()) / int((file.parent / "cpu.cfs_period_us").read_text())
@@ -194,21 +224,39 @@ class Exports(Patient):
         program.parent.mkdir(exist_ok=True)
         program.write_text("#!/bin/sh\nexec " + " ".join(map(str, ["/usr/bin/podman", *self.podman.words[1:]])) + ' "$@"\n')
         program.chmod(0o755)
-        subprocess.run([self.out / "update.sh"], check=True, stdout=subprocess.DEVNULL,
-                       env={**self.podman.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"})
+        subprocess.run(
+            [self.out / "update.sh"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={**self.podman.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        )
         self.kept(self.shares("set while they run"))
 
     def test_what_is_lost_stands_beside_each_setting(self):
         text = " ".join((self.out / "search.flags").read_text().replace("#", " ").split())
-        for words in ("KEPT: 30 % of core", "KEPT: its cap: at most 30 ms in every 100 ms", "LOST: 30 ms of processor time in every 100 ms",
-                      "a cap, never a guarantee", "1 core more for edge-1"):
+        for words in (
+            "KEPT: 30 % of core",
+            "KEPT: its cap: at most 30 ms in every 100 ms",
+            "LOST: 30 ms of processor time in every 100 ms",
+            "a cap, never a guarantee",
+            "1 core more for edge-1",
+        ):
             self.assertIn(words, text)
 
     def test_an_override_is_what_compose_reads(self):
         import yaml
+
         services = yaml.safe_load((self.out / "compose.giusto.yaml").read_text())["services"]
-        self.assertEqual(services["search"], {"cpuset": str(CORE), "container_name": "giusto-search", "cpu_period": 100000,
-                                              "cpu_quota": 30000, "cpu_shares": 3000 * 26})
+        self.assertEqual(
+            services["search"],
+            {
+                "cpuset": str(CORE),
+                "container_name": "giusto-search",
+                "cpu_period": 100000,
+                "cpu_quota": 30000,
+                "cpu_shares": 3000 * 26,
+            },
+        )
 
     def test_containers_are_adopted_and_found_again(self):
         for name in NAMES:
@@ -218,32 +266,45 @@ class Exports(Patient):
         environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
         log = open(self.folder / "log", "w")
         self.addCleanup(log.close)
-        run = subprocess.Popen([GIUSTO, "run", self.site, "--host", "edge-1", "--out", self.folder / "run-out"], stdout=log,
-                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        run = subprocess.Popen(
+            [GIUSTO, "run", self.site, "--host", "edge-1", "--out", self.folder / "run-out"],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+        )
+
         def end():
             if run.poll() is None:
                 run.send_signal(signal.SIGINT)
             run.wait(30)
+
         self.addCleanup(end)
         said = lambda: (self.folder / "log").read_text()[-2000:]
+
         def status():
             if run.poll() == 3:
                 self.skipTest(f"giusto cannot enforce here: {said()}")
             self.assertIsNone(run.poll(), said())
             done = subprocess.run([GIUSTO, "status", "--json"], capture_output=True, text=True, env=environment)
             return json.loads(done.stdout) if done.returncode == 0 else None
-        enforces = lambda: status() and "enforcing" in subprocess.run([GIUSTO, "status"], capture_output=True, text=True,
-                                                                      env=environment).stdout
+
+        enforces = (
+            lambda: status()
+            and "enforcing" in subprocess.run([GIUSTO, "status"], capture_output=True, text=True, env=environment).stdout
+        )
         until("it enforces", enforces)
         self.kept(self.shares("under giusto run"), whatever=True)
         first = self.podman.pid("search")
         self.podman("restart", "-t", "0", "giusto-search")
         self.podman.real_time("search")
+
         def has_its_share():
             pid = self.podman.pid("search")
             begin, before = time.monotonic_ns(), cpu_time(pid)
             time.sleep(1)
             return abs((cpu_time(pid) - before) / (time.monotonic_ns() - begin) - 0.3) < 0.05
+
         until("it is found after a restart", has_its_share)
         self.assertNotEqual(self.podman.pid("search"), first)
         self.podman("rm", "-f", "-t", "0", "giusto-search")
@@ -261,8 +322,13 @@ class Exports(Patient):
     def test_one_that_is_not_there_is_refused_with_what_to_do(self):
         site = self.folder / "missing.yaml"
         site.write_text(SITE.replace("giusto-search", "giusto-nowhere"))
-        done = subprocess.run([GIUSTO, "run", site, "--host", "edge-1"], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "GIUSTO_STATE": str(self.folder / "state")})
+        done = subprocess.run(
+            [GIUSTO, "run", site, "--host", "edge-1"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "GIUSTO_STATE": str(self.folder / "state")},
+        )
         if done.returncode == 3:
             self.skipTest(done.stderr)
         self.assertIn("it has no such container", done.stderr)

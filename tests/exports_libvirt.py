@@ -3,6 +3,7 @@ schema, shares and schedulers of the vCPUs' threads measured without it, set whi
 itself, and under a giusto that the hook has started. In mounts of its own: the host's libvirt, if there is one, is not touched.
 Needs root; exit code 77 where libvirt, QEMU or a kernel cannot be had.
 """
+
 import contextlib
 import os
 import re
@@ -25,8 +26,16 @@ from patient import Patient
 GIUSTO = ROOT / "target" / "release" / "giusto"
 CORE = max(os.sched_getaffinity(0))
 DOMAIN = "flight one's & <two>"
-OWN = ("/etc/libvirt", "/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt", "/etc/giusto", "/run/giusto",
-       "/var/lib/giusto")
+OWN = (
+    "/etc/libvirt",
+    "/run/libvirt",
+    "/var/lib/libvirt",
+    "/var/log/libvirt",
+    "/var/cache/libvirt",
+    "/etc/giusto",
+    "/run/giusto",
+    "/var/lib/giusto",
+)
 
 
 def until(what, holds, patience=60):
@@ -44,8 +53,14 @@ def install():
         return True
     subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL)
     packages = ["libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-clients"]
-    return subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages], stdout=subprocess.DEVNULL,
-                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}).returncode == 0
+    return (
+        subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        ).returncode
+        == 0
+    )
 
 
 def virsh(*words, check=True):
@@ -77,20 +92,31 @@ class Exports(Patient):
         """Starts it: with these controllers of cgroups."""
         self.end()
         Path("/etc/libvirt/qemu.conf").write_text(
-            f'user = "root"\ngroup = "root"\nsecurity_driver = "none"\nnamespaces = []\nremember_owner = 0\nstdio_handler = "file"\n'
-            f'cgroup_controllers = [{", ".join(f"{one!r}" for one in controllers)}]\n'.replace("'", '"'))
+            'user = "root"\ngroup = "root"\nsecurity_driver = "none"\nnamespaces = []\nremember_owner = 0\n'
+            f'stdio_handler = "file"\n'
+            f'cgroup_controllers = [{", ".join(f"{one!r}" for one in controllers)}]\n'.replace("'", '"')
+        )
         log = self.folder / "libvirtd.log"
         Path("/etc/libvirt/libvirtd.conf").write_text(f'auth_unix_rw = "none"\nlog_outputs = "2:file:{log}"\n')
-        type(self).daemon = subprocess.Popen(["libvirtd"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                             env={**os.environ, "PATH": f"{GIUSTO.parent}:{os.environ['PATH']}"})
-        until("libvirtd answers", lambda: subprocess.run(["virsh", "-c", "qemu:///system", "list"], capture_output=True).returncode == 0)
+        type(self).daemon = subprocess.Popen(
+            ["libvirtd"],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PATH": f"{GIUSTO.parent}:{os.environ['PATH']}"},
+        )
+        until(
+            "libvirtd answers",
+            lambda: subprocess.run(["virsh", "-c", "qemu:///system", "list"], capture_output=True).returncode == 0,
+        )
 
     def export(self, promise, cores=CORE):
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         site = self.folder / "site.yaml"
-        site.write_text(f"giusto: 1\nhosts: {{edge-1: {{cores: {cores}}}}}\nservices:\n  flight:\n"
-                        f"    adopt: {{libvirt: \"{DOMAIN}\"}}\n    promise: {{supply: {promise}}}\n")
+        site.write_text(
+            f"giusto: 1\nhosts: {{edge-1: {{cores: {cores}}}}}\nservices:\n  flight:\n"
+            f'    adopt: {{libvirt: "{DOMAIN}"}}\n    promise: {{supply: {promise}}}\n'
+        )
         subprocess.run([GIUSTO, "export", "libvirt", site, "--out", out], check=True, stdout=subprocess.DEVNULL)
         return out / "edge-1"
 
@@ -106,7 +132,8 @@ class Exports(Patient):
             f"<os><type arch='x86_64' machine='q35'>hvm</type><kernel>{self.kernel}</kernel><initrd>{self.initramfs}</initrd>"
             f"<cmdline>{guest.BOOT}</cmdline></os><features><acpi/></features><cpu mode='maximum'/><devices>"
             f"<emulator>/usr/bin/qemu-system-x86_64</emulator>{serial}<controller type='usb' model='none'/>"
-            "<memballoon model='none'/></devices></domain>")
+            "<memballoon model='none'/></devices></domain>"
+        )
         virsh("undefine", DOMAIN, check=False)
         virsh("define", "--validate", str(xml))
         virsh("start", DOMAIN)
@@ -114,9 +141,11 @@ class Exports(Patient):
 
     def threads(self, vcpus):
         status = Path(f"/run/libvirt/qemu/{DOMAIN}.xml")
+
         def found():
             ids = re.findall(r"<vcpu id='(\d+)' pid='(\d+)'/>", status.read_text()) if status.exists() else []
             return len(ids) == vcpus and [int(tid) for _, tid in sorted(ids)]
+
         return until("libvirt tells the vCPUs", found)
 
     def works(self):
@@ -129,8 +158,11 @@ class Exports(Patient):
         after, elapsed = [cpu_time(tid) for tid in threads], time.monotonic_ns() - begin
         shares = [(a - b) / elapsed for a, b in zip(after, before)]
         others = (taken.busy(CORE) - busy) / elapsed - sum(shares)
-        print(f"{what}: vCPUs {', '.join(f'{share:.3f}' for share in shares)} of a core; others took {max(others, 0):.3f} of core {CORE}",
-              flush=True)
+        print(
+            f"{what}: vCPUs {', '.join(f'{share:.3f}' for share in shares)} of a core; others took {max(others, 0):.3f} of "
+            f"core {CORE}",
+            flush=True,
+        )
         return shares, others
 
     def kept(self, measured, promised):
@@ -143,7 +175,9 @@ class Exports(Patient):
 
     def quota(self):
         """Of each virtual CPU, as libvirt has set it."""
-        told = dict(line.split(":") for line in virsh("schedinfo", "--domain", DOMAIN).replace(" ", "").splitlines() if ":" in line)
+        told = dict(
+            line.split(":") for line in virsh("schedinfo", "--domain", DOMAIN).replace(" ", "").splitlines() if ":" in line
+        )
         return int(told["vcpu_quota"]) / int(told["vcpu_period"])
 
     def pinned(self, threads):
@@ -202,9 +236,11 @@ class Exports(Patient):
             threads = self.start(2)
             until("giusto enforces", lambda: asked().returncode == 0)
             until("the guest works", self.works)
+
             def has_them():
                 shares, _ = self.shares(turn, self.threads(2), 2)
                 return abs(shares[0] - 0.2) < 0.03 and abs(shares[1] - 0.1) < 0.02
+
             until("each vCPU has its share", has_them)
             running = subprocess.run(["pgrep", "-x", "giusto"], capture_output=True, text=True).stdout.split()
             ours = [int(pid) for pid in running if b"/etc/giusto/edge-1.yaml" in Path(f"/proc/{pid}/cmdline").read_bytes()]
@@ -221,8 +257,10 @@ if __name__ == "__main__":
         made = [folder for folder in OWN if not Path(folder).exists()]
         for folder in made:
             os.makedirs(folder)
-        code = subprocess.run(["unshare", "-m", "--propagation", "private", sys.executable, __file__, *sys.argv[1:]],
-                              env={**os.environ, "GIUSTO_OWN_MOUNTS": "yes"}).returncode
+        code = subprocess.run(
+            ["unshare", "-m", "--propagation", "private", sys.executable, __file__, *sys.argv[1:]],
+            env={**os.environ, "GIUSTO_OWN_MOUNTS": "yes"},
+        ).returncode
         for folder in made:
             os.rmdir(folder)
         for group in Path("/sys/fs/cgroup").glob("*/machine"):
@@ -236,8 +274,11 @@ if __name__ == "__main__":
     if Path("/sys/fs/cgroup/unified").is_mount() and Path("/sys/fs/cgroup/cpu").is_dir():
         subprocess.run(["umount", "/sys/fs/cgroup/unified"], check=True)
     # A user that another package of libvirt makes, without which its driver does not begin.
-    for file, line in (("passwd", "libvirt-qemu:x:64055:64055::/:/usr/sbin/nologin"), ("group", "libvirt-qemu:x:64055:"),
-                       ("group", "kvm:x:64056:")):
+    for file, line in (
+        ("passwd", "libvirt-qemu:x:64055:64055::/:/usr/sbin/nologin"),
+        ("group", "libvirt-qemu:x:64055:"),
+        ("group", "kvm:x:64056:"),
+    ):
         text, name = Path("/etc", file).read_text(), line.split(":")[0]
         if not re.search(rf"^{name}:", text, re.MULTILINE):
             own = Path("/var/lib/libvirt", file)

@@ -75,8 +75,9 @@ def loop(folder):
 
 def agrees(folder):
     """In turns, so that what the machine does to one it does to the others. Two may differ by what each differs from itself by:
-    three standard errors of the difference of means over the rounds. On hosts whose processors sleep deep, cyclictest's process wakes
-    some us before the shortest loop does, why is not known: there Giusto has to agree with the loop, and nearly with cyclictest."""
+    three standard errors of the difference of means over the rounds. On hosts whose processors sleep deep, cyclictest's process
+    wakes some us before the shortest loop does, why is not known: there Giusto has to agree with the loop, and nearly with
+    cyclictest."""
     tools = {"giusto": own, "cyclictest": lambda: cyclictest(folder), "loop": lambda: loop(folder)}
     found = [{tool: measure() for tool, measure in tools.items()} for _ in range(ROUNDS)]
     for part, name in ((0.5, "median"), (0.99, "p99")):

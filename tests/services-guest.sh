@@ -3,5 +3,6 @@
 # Debian's stock kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tests/guest.sh target/release/giusto /usr/bin/chrt /usr/bin/setpriv tests/{first-guest-inside,services-guest-inside,inside}.sh -- \
-	sh -c "sh $PWD/tests/first-guest-inside.sh $PWD/target/release/giusto && sh $PWD/tests/services-guest-inside.sh $PWD/target/release/giusto"
+giusto=target/release/giusto tests=$PWD/tests
+tests/guest.sh $giusto /usr/bin/chrt /usr/bin/setpriv tests/{first-guest-inside,services-guest-inside,inside}.sh -- \
+	sh -c "sh $tests/first-guest-inside.sh $PWD/$giusto && sh $tests/services-guest-inside.sh $PWD/$giusto"

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """What 'giusto export xen' writes, against a stand-in for xl and a model of RTDS.
 
-From one random plan to the next the calls of apply.sh, played with virtual CPUs that wake up at the worst instants, cost none that
-keeps its promise any of its budget. Killed at any call it can be called again; undone, all is as it was found; what is in the way
+From one random plan to the next the calls of apply.sh, played with virtual CPUs that wake up at the worst instants, cost none
+that keeps its promise any of its budget. Killed at any call it can be called again; undone, all is as it was found; what is in the way
 is told.
 
   xen-changes.py [SEED [PAIRS]]      (default 1 and 40; a fixed seed is a fixed sample)
   xen-changes.py --broken            apply.sh with faults in it: each must be found out
 """
+
 import os
 import random
 import shutil
@@ -26,19 +27,22 @@ PERIODS = [5, 10, 20, 40]  # ms
 # What replaces what in apply.sh; the calls of each must break a promise, or leave something behind.
 FAULTS = {
     "no wait between the steps": ("|| sleep $wait", "|| : $wait"),
-    "called again it does not wait": ('if [ -s $work/second ]; then', 'if [ -s $work/second ]; then\n[ -s $work/first ] || rm -f $state/until'),
+    "called again it does not wait": (
+        "if [ -s $work/second ]; then",
+        "if [ -s $work/second ]; then\n[ -s $work/first ] || rm -f $state/until",
+    ),
     "what could not be cut does not stop the rest": ("	if [ $code != 0 ]; then", "	if false; then"),
     "virtual CPUs that no plan knows": ("!(($1, $2) in target) &&", "!($1 in ours) &&"),
-    "all at once": ('moves = cores[$1, $2] != $3', 'longest = $4; least = $5; between = $4 " " $5 " " $6; moves = 0'),
+    "all at once": ("moves = cores[$1, $2] != $3", 'longest = $4; least = $5; between = $4 " " $5 " " $6; moves = 0'),
     "the least bandwidth instead of the least budget and the longest period": (
-        'longest = period[$1, $2] > $4 ? period[$1, $2] : $4',
+        "longest = period[$1, $2] > $4 ? period[$1, $2] : $4",
         "longest = $4",
     ),
     "one that moves keeps its budget": (
         'between = longest " 10 1"',
         'between = longest " " least " " $6',
     ),
-    "budgets are not read back": ('differ=$(awk', "differ=; : $(awk"),
+    "budgets are not read back": ("differ=$(awk", "differ=; : $(awk"),
     "undo forgets cores": (
         'xl vcpu-pin "$domain" "$vcpu" "$cores" >/dev/null',
         '{ [ -n "$undo" ] || xl vcpu-pin "$domain" "$vcpu" "$cores"; }',
@@ -251,7 +255,7 @@ def played(rng, before, after, calls):
 
 
 def run(seed, pairs, fault=None):
-    """Counts of what was seen. Errors: `Failed`."""
+    """How many cases of each sort there were. Errors: `Failed`."""
     rng = random.Random(seed)
     counts = dict.fromkeys(("pairs", "plans that do not fit", "calls", "periods of virtual CPUs", "moves", "kills"), 0)
     with tempfile.TemporaryDirectory() as name:
@@ -325,7 +329,7 @@ def in_the_way(fault=None):
         nothing, some = False, True
         cases = [
             ("a domain that no plan knows", [*names, ("stranger", 1)], "", 4, "domain stranger is not in the plan", nothing),
-            ("one with a blank", [*names, ("large?old", 1)], "", 4, 'domain large old is not in the plan', nothing),
+            ("one with a blank", [*names, ("large?old", 1)], "", 4, "domain large old is not in the plan", nothing),
             ("a virtual CPU more", [("Domain-0", 2), *names[1:]], "", 4, "dom0_max_vcpus=1", nothing),
             ("a domain's virtual CPU more", [names[0], ("large", 2), *names[2:]], "", 4, "start it with vcpus = 1", nothing),
             ("leftovers with many", [*names[:3], ("rest", 5)], "", 4, "room for 4", nothing),
@@ -338,7 +342,9 @@ def in_the_way(fault=None):
         ]
         for what, domains, spoilt, expected, told, acts in cases:
             host.begin(domains)
-            spoil = {"scheduler": host.folder / "scheduler", "lock": folder / "found/lock"}.get(spoilt, host.folder / (spoilt or "none"))
+            spoil = {"scheduler": host.folder / "scheduler", "lock": folder / "found/lock"}.get(
+                spoilt, host.folder / (spoilt or "none")
+            )
             kept = spoil.read_text() if spoilt == "scheduler" else ""
             if spoilt == "lock":
                 spoil.mkdir(parents=True)

@@ -85,7 +85,8 @@ fn what_makes_no_sense_is_told_and_changes_nothing() {
         assert_eq!(told["error"]["exit"], 2, "{told}");
         assert!(told["error"]["reason"].as_str().unwrap().contains(expected), "{told}");
     }
-    let measured = json!({"promise": "as-if-alone", "tasks": [{"wcet": "measured", "period": "10ms"}], "load": {"redis": "127.0.0.1:7001", "fields": 1, "value": 8}});
+    let load = json!({"redis": "127.0.0.1:7001", "fields": 1, "value": 8});
+    let measured = json!({"promise": "as-if-alone", "tasks": [{"wcet": "measured", "period": "10ms"}], "load": load});
     let told = ask(&mut places, json!({"do": "put", "node": "a", "name": "s", "keys": measured}));
     assert!(told["refused"]["exit"] == 2 || told["error"]["exit"] == 2, "{told}");
     assert_eq!(ask(&mut places, json!({"do": "plan", "node": "a"}))["services"], json!([]));

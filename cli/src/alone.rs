@@ -95,7 +95,11 @@ fn with_giusto(file: &str, text: &str, plan: &Plan, host: &HostPlan) -> Result<V
         units.join(" ")
     );
     let readme = format!(
-        "{name} with Giusto, by 'giusto export': it adopts the units and keeps the whole plan.\n\n         Remove the drop-ins beside this folder, if they are there; keep units/.\n           cp {name}.yaml /etc/giusto/ && cp -r giusto@.service giusto@{name}.service.d /etc/systemd/system/\n           systemctl daemon-reload && systemctl enable --now giusto@{name}.service\n\n         Files that the site names (histograms, profiles, keys) are looked for beside /etc/giusto/{name}.yaml.\n"
+        "{name} with Giusto, by 'giusto export': it adopts the units and keeps the whole plan.\n\n\
+         Remove the drop-ins beside this folder, if they are there; keep units/.\n  \
+         cp {name}.yaml /etc/giusto/ && cp -r giusto@.service giusto@{name}.service.d /etc/systemd/system/\n  \
+         systemctl daemon-reload && systemctl enable --now giusto@{name}.service\n\n\
+         Files that the site names (histograms, profiles, keys) are looked for beside /etc/giusto/{name}.yaml.\n"
     );
     let file = |path: String, text: String| AloneFile { host: name.clone(), path, text, executable: false };
     let mut files = vec![

@@ -46,8 +46,8 @@ pub(crate) fn control_group(sockets: &[&str], name: &str) -> Result<String, Stri
         false => said.join("; "),
     };
     Err(format!(
-        "there is no container '{name}' to adopt: {said}; expected one that runs: start it with 'docker start {name}' or 'podman start \
-         {name}' (Podman listens after 'systemctl enable --now podman.socket')"
+        "there is no container '{name}' to adopt: {said}; expected one that runs: start it with 'docker start {name}' or \
+         'podman start {name}' (Podman listens after 'systemctl enable --now podman.socket')"
     ))
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Asks for `path`, which is plain ASCII without spaces. Takes [`PATIENCE`] at most to connect, and for the answer again. Errors: no
-/// answer, or none of HTTP/1 in UTF-8 and in one piece.
+/// Asks for `path`, which is plain ASCII without spaces. Takes [`PATIENCE`] at most to connect, and for the answer again. Errors:
+/// no answer, or none of HTTP/1 in UTF-8 and in one piece.
 pub(crate) fn get(to: &Peer, path: &str, accept: &str) -> Result<Answer, String> {
     let answer = ask(to, path, accept).map_err(|why| match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!("no whole answer came in {PATIENCE:?}"),

@@ -32,6 +32,7 @@ mod plan;
 mod process;
 mod profile;
 mod promise;
+mod quoted;
 mod rate;
 mod reason;
 mod scheduler;
@@ -84,6 +85,7 @@ pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan
 pub use process::{Limit, Process, Restart};
 pub use profile::{Profile, ProfileError};
 pub use promise::Promise;
+pub use quoted::quoted;
 pub use rate::Rate;
 pub use reason::Reason;
 pub use scheduler::{GuestScheduler, Scheduler};

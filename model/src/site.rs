@@ -129,6 +129,32 @@ pub enum Measured {
     Placeholders,
 }
 
+impl Service {
+    /// One that says nothing but its name, where it comes from and what it was promised; without a margin.
+    pub fn plain(name: String, origin: Origin, promise: Promise) -> Service {
+        Service {
+            name,
+            on: None,
+            origin,
+            process: Process::default(),
+            tasks: Vec::new(),
+            promise,
+            copies: None,
+            margin: Bandwidth::ZERO,
+            server: None,
+            cap: Cap::Hard,
+            load: None,
+            network: Vec::new(),
+            modes: Vec::new(),
+            agent: None,
+            criticality: None,
+            measured: Measured::Declared,
+            adapt: None,
+            observe: None,
+        }
+    }
+}
+
 impl Site {
     /// The same, to be planned with placeholders where something is to be measured.
     pub fn with_placeholders(&self) -> Site {

@@ -133,8 +133,8 @@ fn config(service: &str, vcpus: Option<usize>, cores: &[String]) -> String {
         _ => format!("[{}]", cores.join(", ")),
     };
     format!(
-        "# Of service '{service}', by 'giusto export xen': xl.cfg(5) has words for cores only. When the domain runs, apply.sh gives\n\
-         # it its budget; until then it has Xen's default, 4 of every 10 ms, and is not in the plan.\n\
+        "# Of service '{service}', by 'giusto export xen': xl.cfg(5) has words for cores only. When the domain runs, apply.sh\n\
+         # gives it its budget; until then it has Xen's default, 4 of every 10 ms, and is not in the plan.\n\
          {vcpus}cpus = {cores}\n"
     )
 }

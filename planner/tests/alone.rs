@@ -91,7 +91,8 @@ fn services_on_one_core_share_it_and_what_that_loses_is_said() {
         "KEPT: 30 % of core 1 over time",
         "at-least: 30%",
         "KEPT: its cap: at most 3 ms in every 10 ms",
-        "LOST: 3 ms of processor time in every 10 ms ('giusto plan --backend quota': backend quota cannot serve it: it is a cap, never a guarantee)",
+        "LOST: 3 ms of processor time in every 10 ms ('giusto plan --backend quota': backend quota cannot serve it: it is a cap, \
+         never a guarantee)",
         "2 cores more for edge-1",
     ] {
         assert!(said.contains(part), "{part}\n{said}");

@@ -123,8 +123,8 @@ fn a_backend_of_linux_cannot_be_had_there_nor_rtds_elsewhere() {
 
 #[test]
 fn beside_hosts_with_linux_each_has_its_own() {
-    let text = "giusto: 1\nhosts:\n  x1: {hypervisor: xen, cores: 0-1, dom0: {cores: 1, reserve: 1ms/20ms}}\n  edge-1: {cores: 0-1}\n\
-                services:\n  a: {on: x1, adopt: {xen: a}, promise: {supply: 2ms/10ms}}\n  \
+    let text = "giusto: 1\nhosts:\n  x1: {hypervisor: xen, cores: 0-1, dom0: {cores: 1, reserve: 1ms/20ms}}\n  \
+                edge-1: {cores: 0-1}\nservices:\n  a: {on: x1, adopt: {xen: a}, promise: {supply: 2ms/10ms}}\n  \
                 b: {on: edge-1, start: work, promise: {supply: 2ms/10ms}}\n";
     let plan = planned(text).unwrap();
     let of = |name: &str| plan.services.iter().find(|one| one.name == name).unwrap();

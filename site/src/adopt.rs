@@ -26,8 +26,9 @@ pub(crate) const ADOPT: Grammar = Grammar {
 /// Reads how to find a running service.
 pub(crate) fn read(node: &Node) -> Result<Adopt, Fault> {
     let fields = ADOPT.read(node, node.span)?;
-    let none = "expected {pid: 1234}, {cgroup: batch.slice}, {systemd: search.service} or {container: NAME}; for a virtual machine \
-                {qmp: /run/vm.sock}, {libvirt: NAME} or {xen: DOMAIN}";
+    let none =
+        "expected {pid: 1234}, {cgroup: batch.slice}, {systemd: search.service} or {container: NAME}; for a virtual \
+                machine {qmp: /run/vm.sock}, {libvirt: NAME} or {xen: DOMAIN}";
     match fields.one_of(ADOPT.keys, none)? {
         ("pid", pid) => count(pid, "a process id", 2..=LARGEST_PID).map(Adopt::Pid),
         ("cgroup", path) => cgroup(path).map(Adopt::Cgroup),

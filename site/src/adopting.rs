@@ -5,7 +5,7 @@ use crate::error::SiteError;
 use crate::process::STARTED;
 use crate::source::Source;
 use crate::tree::{self, Kind, Node, Text};
-use giusto_model::Adopt;
+use giusto_model::{quoted, Adopt};
 use std::fmt::Write;
 
 /// The site in `text`, called `name`, with each of `services` adopted as it says instead of started. Comments are left out.
@@ -74,21 +74,4 @@ fn scalar(text: &Text) -> String {
         true => text.text.clone(),
         false => quoted(&text.text),
     }
-}
-
-/// In double quotes (YAML 1.2, section 7.3.1).
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() || ('\u{2028}'..='\u{2029}').contains(&c) || c == '\u{feff}' => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out + "\""
 }

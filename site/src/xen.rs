@@ -6,7 +6,7 @@ use crate::fields::{Fields, Grammar};
 use crate::suggest::shown;
 use crate::tree::Node;
 use crate::value::{choice, parsed, text};
-use giusto_model::{Adopt, Bandwidth, Cap, Host, Interface, Measured, Origin, Process, Promise, Service, Xen};
+use giusto_model::{Adopt, Cap, Host, Interface, Origin, Promise, Service, Xen};
 
 pub(crate) const DOM0: Grammar = Grammar { what: "dom0", keys: &["cores", "reserve"], later: &[] };
 const EXAMPLE: &str = "dom0: {cores: 0, reserve: 2ms/10ms}";
@@ -119,24 +119,8 @@ pub(crate) fn add_dom0(services: &mut Vec<Service>, hosts: &[Host], site: &Field
 /// The control domain of a host, as a service.
 fn dom0(host: &Host) -> Option<Service> {
     let xen = host.xen.as_ref()?;
-    Some(Service {
-        name: Xen::service(&host.name),
-        on: Some(host.name.clone()),
-        origin: Origin::Adopt(Adopt::Xen(Xen::DOM0.into())),
-        process: Process::default(),
-        tasks: Vec::new(),
-        promise: Promise::Supply(vec![xen.reserve; xen.dom0.len()]),
-        copies: None,
-        margin: Bandwidth::ZERO,
-        server: None,
-        cap: Cap::Soft,
-        load: None,
-        network: Vec::new(),
-        modes: Vec::new(),
-        agent: None,
-        criticality: None,
-        measured: Measured::Declared,
-        adapt: None,
-        observe: None,
-    })
+    let (origin, promise) =
+        (Origin::Adopt(Adopt::Xen(Xen::DOM0.into())), Promise::Supply(vec![xen.reserve; xen.dom0.len()]));
+    let on = Some(host.name.clone());
+    Some(Service { on, cap: Cap::Soft, ..Service::plain(Xen::service(&host.name), origin, promise) })
 }

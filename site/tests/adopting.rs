@@ -39,8 +39,8 @@ fn a_site_that_adopts_differs_in_nothing_else() {
 
 #[test]
 fn what_only_a_started_one_can_have_goes_and_quotes_stay() {
-    let text = "giusto: 1\nhosts: {h: {cores: 1}}\nservices:\n  a:\n    start: [sh, -c, 'echo \"%s\" $1 # x']\n    user: nobody\n    \
-                environment: {A: 'b: c'}\n    essential: yes\n    promise: {supply: 3ms/10ms}\n  \
+    let text = "giusto: 1\nhosts: {h: {cores: 1}}\nservices:\n  a:\n    start: [sh, -c, 'echo \"%s\" $1 # x']\n    \
+                user: daemon\n    environment: {A: 'b: c'}\n    essential: yes\n    promise: {supply: 3ms/10ms}\n  \
                 b: {adopt: {cgroup: 'x.slice/a b'}, promise: leftovers, at-least: 1.5%}\n";
     let services = [("a".to_string(), Adopt::Systemd("giusto-a.service".into()))];
     let adopted = adopting("site.yaml", text, &services).unwrap();

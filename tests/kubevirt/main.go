@@ -1,4 +1,5 @@
-// Reads parts of VirtualMachines as KubeVirt does: no key that its types do not have. Prints what each says of processors, in JSON.
+// Reads parts of VirtualMachines as KubeVirt does: no key that its types do not have. Prints what each says of processors, in
+// JSON.
 //
 //	kubevirt FILE...
 package main
@@ -44,7 +45,8 @@ func read(path string) error {
 	if err := yaml.UnmarshalStrict(text, &machine); err != nil {
 		return err
 	}
-	// Some of KubeVirt's types read themselves and pass over what they do not know: what they have not kept, they do not have.
+	// Some of KubeVirt's types read themselves and pass over what they do not know: what they have not kept, they do not
+	// have.
 	var written, kept any
 	again, err := json.Marshal(machine)
 	if err != nil {

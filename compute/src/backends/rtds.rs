@@ -19,9 +19,10 @@ impl Backend for Rtds {
         let is_dom0 = fs::read_to_string(CAPABILITIES).is_ok_and(|text| text.contains("control_d"));
         vec![match is_dom0 {
             true => Lack::new("'giusto run' on Xen's control domain", EXPORT),
-            false => {
-                Lack::new("a control domain of Xen with RTDS", "'giusto export xen SITE' writes what acts there; only hosts with hypervisor: xen have it (docs/xen.md)")
-            }
+            false => Lack::new(
+                "a control domain of Xen with RTDS",
+                "'giusto export xen SITE' writes what acts there; only hosts with hypervisor: xen have it (docs/xen.md)",
+            ),
         }]
     }
 

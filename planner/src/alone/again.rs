@@ -5,7 +5,7 @@ use crate::placements::Placements;
 use crate::plan::plan;
 use crate::refusal::Refusal;
 use giusto_model::{
-    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Measured, Paths, Plan, Promise, Server,
+    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Paths, Plan, Promise, Server,
     Service, ServicePlan, Site, Unused,
 };
 
@@ -105,7 +105,8 @@ impl Quota {
 }
 
 impl<'a> Alone<'a> {
-    /// Of the host at `index` of the plan's. O(entries²), and a plan a core with several reservations and a refusal a service there.
+    /// Of the host at `index` of the plan's. O(entries²), and a plan a core with several reservations and a refusal a service
+    /// there.
     pub(super) fn of(site: &Site, facts: &Facts, plan: &'a Plan, index: usize) -> Alone<'a> {
         let host = &plan.hosts[index];
         let planned: Vec<&ServicePlan> = plan.services.iter().filter(|one| one.on == host.name).collect();
@@ -277,21 +278,9 @@ impl Again<'_> {
 /// The same service with another promise and nothing that goes with its own.
 fn plain(service: &Service, promise: Promise) -> Service {
     Service {
-        on: None,
-        tasks: Vec::new(),
-        promise,
-        copies: None,
-        server: None,
-        cap: Cap::Hard,
-        load: None,
-        network: Vec::new(),
-        modes: Vec::new(),
-        agent: None,
-        criticality: None,
-        measured: Measured::Declared,
-        adapt: None,
-        observe: None,
-        ..service.clone()
+        process: service.process.clone(),
+        margin: service.margin,
+        ..Service::plain(service.name.clone(), service.origin.clone(), promise)
     }
 }
 

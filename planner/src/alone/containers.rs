@@ -1,11 +1,11 @@
 //! Docker and Podman: the flags of each container, an override for Compose, and a script for those that run.
 
 use super::again::{weight, Alone, Entry, Quota, Rest, Way};
-use super::escape::{comment, shell, yaml};
+use super::escape::{comment, shell};
 use super::said::{self, Means};
 use super::AloneFile;
 use crate::facts::Facts;
-use giusto_model::{Adopt, Bandwidth, Cap, Origin, Plan, Server, Site};
+use giusto_model::{quoted, Adopt, Bandwidth, Cap, Origin, Plan, Server, Site};
 use std::fmt::{self, Write};
 
 /// Who runs containers.
@@ -251,9 +251,9 @@ impl Setting {
     fn compose(&self) -> String {
         let list = self.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let mut out = comment("  # ", &self.said);
-        let _ = writeln!(out, "  {}:\n    cpuset: {}", yaml(&self.service), yaml(&list));
+        let _ = writeln!(out, "  {}:\n    cpuset: {}", quoted(&self.service), quoted(&list));
         if self.container != self.service {
-            let _ = writeln!(out, "    container_name: {}", yaml(&self.container));
+            let _ = writeln!(out, "    container_name: {}", quoted(&self.container));
         }
         if let Some(Quota { quota, period }) = self.quota {
             let _ = writeln!(out, "    cpu_period: {period}\n    cpu_quota: {quota}");

@@ -50,23 +50,6 @@ pub(super) fn shell(text: &str) -> String {
     }
 }
 
-/// A text of YAML in double quotes.
-pub(super) fn yaml(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() || ('\u{2028}'..='\u{2029}').contains(&c) || c == '\u{feff}' => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out + "\""
-}
-
 /// A word of a unit's setting in quotes (systemd.syntax(7)), specifiers left as they are written.
 pub(super) fn unit(text: &str) -> String {
     let mut out = String::from("\"");
@@ -88,8 +71,8 @@ pub(super) fn argument(text: &str) -> String {
     unit(text).replace('$', "$$")
 }
 
-/// A command of `ExecStart=`. A program that begins with a sign of systemd's, or has a path that is not whole, is called by a shell:
-/// systemd would read the one and refuse the other.
+/// A command of `ExecStart=`. A program that begins with a sign of systemd's, or has a path that is not whole, is called by a
+/// shell: systemd would read the one and refuse the other.
 pub(super) fn command(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.+/-".contains(c);
     let is_plain = |program: &str| {
@@ -109,6 +92,7 @@ pub(super) fn command(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use giusto_model::quoted;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -140,7 +124,7 @@ mod tests {
     #[test]
     fn yaml_comes_back_as_it_was() {
         for text in texts() {
-            assert_eq!(yaml_text(&yaml(&text)), text, "{}", yaml(&text));
+            assert_eq!(yaml_text(&quoted(&text)), text, "{}", quoted(&text));
         }
     }
 

@@ -1,12 +1,12 @@
 //! KubeVirt: the part of a VirtualMachine that is about processors.
 
 use super::again::{Alone, Entry, Way};
-use super::escape::{comment, yaml};
+use super::escape::comment;
 use super::said::{self, Means};
 use super::AloneFile;
 use crate::facts::Facts;
 use crate::words::share;
-use giusto_model::{Adopt, Bandwidth, Origin, Plan, Site};
+use giusto_model::{quoted, Adopt, Bandwidth, Origin, Plan, Site};
 
 /// The files for every host of the plan: `NAME.yaml` of each virtual machine, and `README`. O(services²) a host.
 pub fn kubevirt(site: &Site, facts: &Facts, plan: &Plan) -> Vec<AloneFile> {
@@ -35,15 +35,16 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
     }
     let readme = format!(
         "{host} without Giusto, by 'giusto export kubevirt'.\n\n\
-         Each NAME.yaml is a part of a VirtualMachine: merge it into yours ('kubectl patch --type=merge --patch-file', or kustomize).\n\
+         Each NAME.yaml is a part of a VirtualMachine: merge it into yours ('kubectl patch --type=merge --patch-file', or \
+         kustomize).\n\
          The node needs kubelet's cpuManagerPolicy: static, hugepages, and KubeVirt's feature gates CPUManager and NUMA.\n\n\
          What holds:\n{}\nNot in these files:\n{}",
         comment("  ", &told),
         comment(
             "  ",
             &[
-                "A share of a core: KubeVirt gives whole cores, or shares without a period of their own (resources.limits.cpu is a \
-                 quota of kubelet's, every 100 ms)."
+                "A share of a core: KubeVirt gives whole cores, or shares without a period of their own (resources.limits.cpu \
+                 is a quota of kubelet's, every 100 ms)."
                     .into(),
                 "It is not measured whether any of this is kept: no status, metrics, alerts, records.".into(),
             ]
@@ -74,8 +75,9 @@ fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (Strin
     let own = rfc1123(name);
     let count = entries.len();
     let asked = entries.iter().try_fold(Bandwidth::ZERO, |sum, entry| sum.add_up(entry.planned.server.bandwidth()));
-    let provided = "the node has so many exclusive processors free (cpuManagerPolicy: static), and none of them are also given to \
-                    programs outside of pods (reservedSystemCPUs)";
+    let provided =
+        "the node has so many exclusive processors free (cpuManagerPolicy: static), and none of them are also given \
+                    to programs outside of pods (reservedSystemCPUs)";
     // Dedicated processors are whole ones, whatever the plan shares.
     let means = Means { fifo: true, quotas: false, provided: provided.into(), others: true };
     let mut said = Vec::new();
@@ -102,13 +104,13 @@ fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (Strin
     lines.extend(said.clone());
     let mask = if count == 1 { "0".into() } else { format!("0-{}", count - 1) };
     let text = format!(
-        "{}apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata:\n  name: {}\nspec:\n  template:\n    spec:\n      domain:\n        \
-         cpu:\n          cores: {count}\n          sockets: 1\n          threads: 1\n          dedicatedCpuPlacement: true\n          \
-         isolateEmulatorThread: true\n          realtime:\n            mask: {}\n          numa:\n            \
+        "{}apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata:\n  name: {}\nspec:\n  template:\n    spec:\n      \
+         domain:\n        cpu:\n          cores: {count}\n          sockets: 1\n          threads: 1\n          \
+         dedicatedCpuPlacement: true\n          isolateEmulatorThread: true\n          realtime:\n            mask: {}\n          numa:\n            \
          guestMappingPassthrough: {{}}\n        memory:\n          hugepages:\n            pageSize: 2Mi\n",
         comment("# ", &lines),
-        yaml(&own),
-        yaml(&mask)
+        quoted(&own),
+        quoted(&mask)
     );
     (text, said)
 }

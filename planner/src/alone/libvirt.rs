@@ -44,7 +44,10 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         ));
     }
     let why = [
-        format!("Sets what libvirt can change in domains of {host} that run, and in their configuration, by 'giusto export libvirt'."),
+        format!(
+            "Sets what libvirt can change in domains of {host} that run, and in their configuration, by 'giusto export \
+             libvirt'."
+        ),
         "The scheduler of virtual CPUs is set at their start only: it is in NAME.cputune.xml.".into(),
     ];
     let script = format!("#!/bin/sh\n{}set -e\n{commands}", comment("# ", &why));
@@ -52,7 +55,8 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
     files.push(AloneFile { executable: true, ..AloneFile::new(host, "hooks/qemu", hook(host, &domains)) });
     let readme = format!(
         "{host} without Giusto, by 'giusto export libvirt'.\n\n\
-         Of each domain: 'virsh edit DOMAIN', NAME.cputune.xml in place of its <cputune>; start it again. Without that: ./apply.sh\n\
+         Of each domain: 'virsh edit DOMAIN', NAME.cputune.xml in place of its <cputune>; start it again. Without that: \
+         ./apply.sh\n\
          Or with Giusto, which keeps all of it: hooks/qemu to /etc/libvirt/hooks/qemu, the site to /etc/giusto/{host}.yaml; \
          then leave <cputune> out.\n\nWhat holds:\n{}\nNot in these files:\n{}",
         comment("  ", &told),
@@ -147,7 +151,9 @@ impl Tune {
         let _ = writeln!(out, "  <emulatorpin cpuset='{emulator}'/>");
         out += &xml_comment(
             "  ",
-            &[format!("With <iothreads>1</iothreads> in the domain: <iothreadpin iothread='1' cpuset='{emulator}'/>, and so on.")],
+            &[format!(
+                "With <iothreads>1</iothreads> in the domain: <iothreadpin iothread='1' cpuset='{emulator}'/>, and so on."
+            )],
         );
         for (vcpu, _, _) in self.vcpus.iter().filter(|(_, _, whole)| *whole) {
             let _ = writeln!(out, "  <vcpusched vcpus='{vcpu}' scheduler='fifo' priority='{PRIORITY}'/>");
@@ -159,8 +165,9 @@ impl Tune {
         let (domain, emulator) = (shell(domain), self.emulator());
         let mut out = comment("# ", &self.said);
         if self.vcpus.iter().any(|(_, _, whole)| *whole) {
-            let late = "NOTE: virsh sets no scheduler. What is KEPT by real-time threads is kept from the next start with <cputune> on; \
-                        until then provided that nothing else is busy on these cores.";
+            let late =
+                "NOTE: virsh sets no scheduler. What is KEPT by real-time threads is kept from the next start with \
+                        <cputune> on; until then provided that nothing else is busy on these cores.";
             out += &comment("# ", &[late.to_string()]);
         }
         for (vcpu, core, _) in &self.vcpus {
@@ -181,9 +188,9 @@ impl Tune {
 fn hook(host: &str, domains: &[&str]) -> String {
     let why = [
         format!(
-            "/etc/libvirt/hooks/qemu of {host}, by 'giusto export libvirt': has Giusto adopt the site's virtual machines once all of \
-             them run. One that is started again is found by a giusto that runs. After a change: systemctl restart libvirtd. What \
-             it says: /var/lib/giusto/hook.log."
+            "/etc/libvirt/hooks/qemu of {host}, by 'giusto export libvirt': has Giusto adopt the site's virtual machines once \
+             all of them run. One that is started again is found by a giusto that runs. After a change: systemctl restart \
+             libvirtd. What it says: /var/lib/giusto/hook.log."
         ),
     ];
     let all: String = domains.iter().map(|domain| format!(" {}", shell(domain))).collect();

@@ -183,7 +183,8 @@ fn shared(alone: &Alone, entry: &Entry, part: &Share, means: &Means) -> Said {
     }
     let cores = if alone.missing == 1 { "core" } else { "cores" };
     let more = format!(
-        "{} {cores} more for {1} (hosts: {{{1}: {{cores: ...}}}}), so that each has one to itself, which is enough for one that is not always busy; or Giusto",
+        "{} {cores} more for {1} (hosts: {{{1}: {{cores: ...}}}}), so that each has one to itself, which is enough for one that is \
+         not always busy; or Giusto",
         alone.missing, alone.host.name
     );
     Said { keeps, loses, instead: Some(if alone.missing > 0 { more } else { "Giusto".into() }) }

@@ -13,7 +13,8 @@ use std::fmt::Write;
 const SLICE: &str = "giusto.slice";
 /// What else there is at the top of systemd's tree.
 const OTHERS: [&str; 4] = ["init.scope", "system.slice", "user.slice", "machine.slice"];
-/// Above all programs of the fair class; below the threads of interrupts where those are threads (50), and below Giusto's manager.
+/// Above all programs of the fair class; below the threads of interrupts where those are threads (50), and below Giusto's
+/// manager.
 const PRIORITY: u8 = 1;
 /// The weight of what has no floor, beside floors that make up to 10,000; and that of a unit which says nothing.
 const LITTLE: u64 = 10;
@@ -48,7 +49,8 @@ fn section(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The files for every host of the plan: `units/` and `drop-ins/` go to /etc/systemd/system, `README` says how. O(services²) a host.
+/// The files for every host of the plan: `units/` and `drop-ins/` go to /etc/systemd/system, `README` says how. O(services²) a
+/// host.
 pub fn systemd(site: &Site, facts: &Facts, plan: &Plan) -> Vec<AloneFile> {
     (0..plan.hosts.len()).flat_map(|index| host(site, facts, plan, index)).collect()
 }
@@ -217,14 +219,16 @@ impl Setting {
                 setting.lines.push(format!("CPUWeight={}", part.weight));
                 if others.is_none() {
                     let shared = crate::words::cores(&alone.shared);
-                    setting.provided = format!("the rest of the machine, which has no core but {shared}, stays idle (its slices weigh 100 each)");
+                    setting.provided = format!(
+                        "the rest of the machine, which has no core but {shared}, stays idle (its slices weigh 100 each)"
+                    );
                 }
             }
         }
         if entries.len() > 1 {
             setting.notes.push(format!(
-                "NOTE: {} threads have {} cores together; systemd binds no thread by itself. They keep what was promised as long as \
-                 no more of its threads are busy at once.",
+                "NOTE: {} threads have {} cores together; systemd binds no thread by itself. They keep what was promised as long \
+                 as no more of its threads are busy at once.",
                 entries.len(),
                 entries.len()
             ));
@@ -304,8 +308,11 @@ fn started(name: &str, words: &[String], process: &Process) -> String {
             let _ = writeln!(out, "WorkingDirectory={}", path.replace('%', "%%"));
         }
         Some(path) => {
-            let why = [format!("NOT HERE: its directory {path:?}: systemd takes a full path without signs at its end; WorkingDirectory= is to be set.")];
-            out += &comment("# ", &why);
+            let why = format!(
+                "NOT HERE: its directory {path:?}: systemd takes a full path without signs at its end; WorkingDirectory= is to be \
+                 set."
+            );
+            out += &comment("# ", &[why]);
         }
         None => {}
     }
@@ -396,7 +403,9 @@ fn readme(alone: &Alone, plan: &Plan, told: &[String], units: &[String]) -> Stri
         lost.push(format!("parked cores {}: they stay online.", crate::words::cores(&host.parked)));
     }
     let kept_free = share(host.keep_free);
-    lost.push(format!("keep-free: nothing keeps {kept_free} of a core with one service for the kernel; the kernel itself keeps 5 % of each second."));
+    lost.push(format!(
+        "keep-free: nothing keeps {kept_free} of a core with one service for the kernel; the kernel itself keeps 5 % of each second."
+    ));
     out += "\nNot in these files:\n";
     out + &comment("  ", &lost)
 }

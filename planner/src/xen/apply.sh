@@ -30,7 +30,8 @@ mkdir -p $state || exit 4
 if ! mkdir $state/lock 2>/dev/null; then
 	other=$(cat $state/lock/pid 2>/dev/null)
 	if [ -z "$other" ] || kill -0 "$other" 2>/dev/null; then
-		say "another apply.sh is at work (process ${other:-unknown}): call this again; if there is none, remove $state/lock"
+		say "another apply.sh is at work (process ${other:-unknown}): call this again;" \
+			"if there is none, remove $state/lock"
 		exit 4
 	fi
 	rm -rf $state/lock
@@ -78,7 +79,10 @@ now() {
 			for (i = 1; i <= end; i++) text = text (i == 1 ? "" : "?") $i
 			return text
 		}
-		part == 1 && NF > 8 && $(NF - 1) == "/" && $(NF - 6) ~ /^[0-9]+$/ { by[name(NF - 8), $(NF - 6)] = $(NF - 2); listed++ }
+		part == 1 && NF > 8 && $(NF - 1) == "/" && $(NF - 6) ~ /^[0-9]+$/ {
+			by[name(NF - 8), $(NF - 6)] = $(NF - 2)
+			listed++
+		}
 		part == 2 && NF > 5 && ($NF == "yes" || $NF == "no") {
 			key = name(NF - 5)
 			if (!((key, $(NF - 3)) in by)) exit lost = 1
@@ -91,8 +95,8 @@ now() {
 		exit 4
 	}
 }
-# The same of what is wanted of those that there are; "all" virtual CPUs of a domain are those that it has now. Undone, a domain that
-# was not there then has what Xen gives to a new one.
+# The same of what is wanted of those that there are; "all" virtual CPUs of a domain are those that it has now. Undone, a domain
+# that was not there then has what Xen gives to a new one.
 planned() {
 	if [ -n "$undo" ]; then
 		awk -v every="0-$last" "$lists"'
@@ -102,7 +106,8 @@ planned() {
 			END {
 				for (key in there) {
 					split(key, at, SUBSEP)
-					if (at[1] in ours && !(key in done)) print at[1], at[2], each(every), 10000, 4000, 1, "all"
+					if (at[1] in ours && !(key in done))
+						print at[1], at[2], each(every), 10000, 4000, 1, "all"
 				}
 			}
 		' part=1 "$1" part=2 $state/before.txt part=3 $([ -e servers.txt ] && echo servers.txt)
@@ -126,19 +131,21 @@ in_the_way() {
 			told[$1]
 			shown = $1
 			gsub(/[?]/, " ", shown)
+			more = " has a virtual CPU " $2 " that is not in the plan: "
 			if ($1 == "Domain-0")
-				print "the control domain has a virtual CPU " $2 " that is not in the plan: boot Xen with dom0_max_vcpus=" $2 \
+				print "the control domain" more "boot Xen with dom0_max_vcpus=" $2 \
 					", or name a core for it in dom0 of the site"
 			else if ($1 in ours)
-				print "domain " shown " has a virtual CPU " $2 " that is not in the plan: start it with vcpus = " $2
+				print "domain " shown more "start it with vcpus = " $2
 			else
-				print "domain " shown " is not in the plan and has a reservation: add it to the site (promise: leftovers)," \
-					" or take it: xl sched-rtds -d \"" shown "\" -v all -p 50000 -b 50 -e 1"
+				print "domain " shown " is not in the plan and has a reservation: add it to the site" \
+					" (promise: leftovers), or take it: xl sched-rtds -d \"" shown "\" -v all -p 50000 -b 50 -e 1"
 		}
 		END {
 			if (high) print "the plan has core " high ", and this host has 0 to " last ": correct cores in the site"
 			for (name in most) if (vcpus[name] > most[name])
-				print "domain " name " of leftovers has " vcpus[name] " virtual CPUs, and the plan has room for " most[name]
+				print "domain " name " of leftovers has " vcpus[name] " virtual CPUs, and the plan has room for" \
+					" " most[name]
 		}' part=1 servers.txt part=2 $work/target part=3 $work/before
 }
 # What is planned and is not there.
@@ -162,8 +169,8 @@ if [ -z "$undo" ]; then
 fi
 
 # What changes, in two steps. In the first nothing asks for more in any window of time than before, nor than afterwards: the least
-# budget of both, the longest period of both. In the second all is as wanted. One that goes to another core has the least that there
-# is and extra time meanwhile; but for the control domain, which does all this: it is the last in the first step, and the first in
+# budget of both, the longest period of both. In the second all is as wanted. One that goes to another core has the least that
+# there is and extra time meanwhile; but for the control domain, which does all this: it is the last in the first step, and the first in
 # the second. STEP: 1 or 2; each line has its period of now added.
 changes() {
 	awk -v step="$1" '
@@ -184,16 +191,18 @@ changes() {
 			if (moves && $1 != "Domain-0") between = longest " 10 1"
 			line = ""
 			who = $1 " " $2
-			if (step == 1 && cores[$1, $2] " " between != was[$1, $2]) line = who " " by[$1, $2] " " between " " period[$1, $2]
-			if (step == 2 && (moves || between != $4 " " $5 " " $6)) line = who " " $7 " " $4 " " $5 " " $6 " " longest
+			wanted = $4 " " $5 " " $6
+			if (step == 1 && cores[$1, $2] " " between != was[$1, $2])
+				line = who " " by[$1, $2] " " between " " period[$1, $2]
+			if (step == 2 && (moves || between != wanted)) line = who " " $7 " " wanted " " longest
 			if (line == "") next
 			if ($1 != "Domain-0") others = others line "\n"
 			else own = own line "\n"
 		}
 		END { printf "%s", step == 1 ? others own : own others }' part=1 $work/before part=2 $work/target
 }
-# A change counts from the next replenishment on, at the end of a period that runs. Until when such a one may last is kept, for who is
-# killed meanwhile and calls again. FILE: of lines that change.
+# A change counts from the next replenishment on, at the end of a period that runs. Until when such a one may last is kept, for
+# who is killed meanwhile and calls again. FILE: of lines that change.
 lasts() {
 	up=$(cut -d. -f1 /proc/uptime) || exit 4
 	more=$(awk '$7 > most { most = $7 } END { print int(most / 1000000) + 2 }' "$1") || exit 4

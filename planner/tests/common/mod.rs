@@ -1,7 +1,7 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Arrivals, Bandwidth, Cap, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan, Process,
+    Adopt, Arrivals, Bandwidth, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan,
     Promise, Release, ServerKind, Service, ServiceTime, Site, Task, Through, Unused, Within,
 };
 use giusto_planner::{Facts, PathRefusal, Refusal};
@@ -27,26 +27,7 @@ pub(crate) fn task(notation: &str, copies: u32) -> Task {
 
 pub(crate) fn as_if_alone(name: &str, tasks: Vec<Task>, margin: &str) -> Service {
     let origin = Origin::Start(vec!["work".into()]);
-    Service {
-        name: name.into(),
-        on: None,
-        origin,
-        process: Process::default(),
-        tasks,
-        promise: Promise::AsIfAlone,
-        margin: of(margin),
-        server: None,
-        cap: Cap::Hard,
-        load: None,
-        criticality: None,
-        measured: giusto_model::Measured::Declared,
-        adapt: None,
-        observe: None,
-        copies: None,
-        network: Vec::new(),
-        modes: Vec::new(),
-        agent: None,
-    }
+    Service { tasks, margin: of(margin), ..Service::plain(name.into(), origin, Promise::AsIfAlone) }
 }
 
 /// A service with a supply for each virtual CPU; one interface: for all its threads.
@@ -106,26 +87,8 @@ pub(crate) fn path(name: &str, source: PathSource, through: Vec<Through>, within
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {
-    Service {
-        name: name.into(),
-        on: None,
-        origin: Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))),
-        process: Process::default(),
-        tasks: Vec::new(),
-        promise: Promise::Leftovers { at_least: of(at_least), at_most: None },
-        margin: Bandwidth::ZERO,
-        server: None,
-        cap: Cap::Hard,
-        load: None,
-        criticality: None,
-        measured: giusto_model::Measured::Declared,
-        adapt: None,
-        observe: None,
-        copies: None,
-        network: Vec::new(),
-        modes: Vec::new(),
-        agent: None,
-    }
+    let promise = Promise::Leftovers { at_least: of(at_least), at_most: None };
+    Service::plain(name.into(), Origin::Adopt(Adopt::Cgroup(format!("{name}.slice"))), promise)
 }
 
 pub(crate) fn site(cores: &[u32], services: Vec<Service>) -> Site {

@@ -8,7 +8,7 @@ use crate::tables::Csv;
 use crate::{Error, Size};
 use fit::{best_fit, bound, first_fit, local_search, optimum, Core, Placed};
 use giusto_model::{
-    Backend, Bandwidth, Cap, Duration, GuestScheduler, Host, Interface, Measured, Origin, Process, Promise, Release,
+    Backend, Bandwidth, Duration, GuestScheduler, Host, Interface, Origin, Promise, Release,
     Scheduler, Service, Site, Task, Unused,
 };
 use giusto_planner::{plan, Facts};
@@ -123,26 +123,7 @@ fn service(name: String, kind: Kind, rng: &mut ChaCha8Rng) -> Service {
             (Promise::EveryDeadline { scheduler, vcpus: 1, placed: Vec::new() }, (0..count).map(task).collect())
         }
     };
-    Service {
-        name,
-        on: None,
-        origin: Origin::Start(vec!["work".into()]),
-        process: Process::default(),
-        tasks,
-        promise,
-        copies: None,
-        margin: Bandwidth::ZERO,
-        server: None,
-        cap: Cap::Hard,
-        load: None,
-        criticality: None,
-        measured: Measured::Declared,
-        adapt: None,
-        observe: None,
-        network: Vec::new(),
-        modes: Vec::new(),
-        agent: None,
-    }
+    Service { tasks, ..Service::plain(name, Origin::Start(vec!["work".into()]), promise) }
 }
 
 /// A site with so many hosts of one core.
