@@ -38,6 +38,17 @@ pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failu
             host.name
         )));
     }
+    let has = |origin: &Origin| match target {
+        Target::Libvirt => matches!(origin, Origin::Adopt(Adopt::Libvirt(_))),
+        Target::Kubevirt => origin.has_vcpus(),
+        Target::Systemd | Target::Containers(_) => true,
+    };
+    if !read.site.services.iter().any(|service| has(&service.origin)) {
+        return Err(Failure::input(format!(
+            "no service of {} is a virtual machine of libvirt; expected one, such as adopt: {{libvirt: NAME}} in sites/machines.yaml",
+            args.site.display()
+        )));
+    }
     let Planned { site, facts, plan } = crate::plan::whole(&read, &args.site, &asked)?;
     let (name, mut files) = match target {
         Target::Systemd => ("systemd", giusto_planner::systemd(&site, &facts, &plan)),

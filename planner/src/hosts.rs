@@ -10,7 +10,6 @@ use crate::promises::as_if_alone::size;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::reason;
-use crate::xen::pinned;
 use giusto_model::{HostPlan, Plan, Site, PLAN_VERSION};
 use std::collections::HashMap;
 
@@ -183,7 +182,7 @@ fn with_all(
         one_host(&OneHost { host, facts, services, answers, known, modes: site.modes.as_ref() }, &mut |service| {
             size(service, host, facts)
         });
-    placed.and_then(|placed| pinned(host, placed)).map_err(|refusal| match refusal {
+    placed.map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
             Refusal::DoesNotFit(Box::new(Witness { host: several.then(|| host.name.clone()), ..*witness }))
         }

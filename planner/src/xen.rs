@@ -1,7 +1,6 @@
 //! The plan in Xen's words: what its control domain does for the domains of a host.
 
-use crate::host::{OneHost, Placed};
-use crate::refusal::Refusal;
+use crate::host::OneHost;
 use giusto_model::{
     Adopt, Backend, Cap, Certificate, Duration, Host, Interface, LeftoverPlan, Origin, Plan, Promise, RestsOn, Server,
     ServerKind, ServicePlan, Xen,
@@ -93,19 +92,15 @@ pub(crate) fn for_leftovers(host: &Host, open: &[u32], services: &[ServicePlan])
     open.iter().copied().filter(|core| !taken(core)).collect()
 }
 
-/// The same plan of a host. Errors: its control domain is not where the site says, as others need these cores.
-pub(crate) fn pinned(host: &Host, placed: Placed) -> Result<Placed, Refusal> {
-    let Some(xen) = &host.xen else { return Ok(placed) };
-    let name = Xen::service(&host.name);
-    let own = placed.services.iter().filter(|one| one.name == name);
-    match own.zip(&xen.dom0).find(|(one, core)| one.core != **core) {
-        Some((_, core)) => Err(Refusal::Asked {
-            service: name,
-            why: format!("there is no room for it on core {core}, beside what else is promised"),
-            instead: "expected other cores or a smaller reserve of 'dom0', or one core more of the host".into(),
-        }),
-        None => Ok(placed),
-    }
+/// Whether a service is the control domain of a host.
+pub(crate) fn is_dom0(host: &Host, service: &str) -> bool {
+    host.xen.is_some() && Xen::service(&host.name) == service
+}
+
+/// The cores that services of a host can have to themselves: those that its control domain has not.
+pub(crate) fn own_cores(host: &Host) -> Vec<u32> {
+    let dom0 = host.xen.as_ref().map_or(&[][..], |xen| &xen.dom0);
+    host.cores.iter().copied().filter(|core| !dom0.contains(core)).collect()
 }
 
 fn domain(origin: &Origin) -> Option<&str> {

@@ -5,8 +5,8 @@ use crate::placements::Placements;
 use crate::plan::plan;
 use crate::refusal::Refusal;
 use giusto_model::{
-    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Paths, Plan, Promise, Server,
-    Service, ServicePlan, Site, Unused,
+    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Paths, Plan, Promise, Server, Service,
+    ServicePlan, Site, Unused,
 };
 
 /// What remains of a host's plan.

@@ -150,8 +150,8 @@ impl Setting {
         };
         let provided = format!(
             "{others} (an engine keeps others off core {words} neither by its flags nor by Compose: --cpuset-cpus for all other \
-             containers, and for all other programs 'isolcpus={words}' at boot or AllowedCPUs= of systemd's slices, as 'giusto \
-             export systemd' writes them)"
+             containers, and for all other programs 'isolcpus={words}' at boot or AllowedCPUs= of the slices that \
+             have none of these containers)"
         );
         let means = Means { fifo: false, quotas: true, provided, others: false };
         let mut said = Vec::new();

@@ -7,6 +7,7 @@ use crate::host::{OneHost, Supplied};
 use crate::needs::Company;
 use crate::promises;
 use crate::refusal::{Cause, Refusal};
+use crate::xen;
 use giusto_model::{Bandwidth, ChangePolicy};
 use std::cmp::Reverse;
 
@@ -127,7 +128,8 @@ enum Stay {
 
 /// Largest bandwidth first, each on the first core that admits it in all modes; virtual CPUs of one VM go to different
 /// cores where they fit there, unless they have criticality: then as few cores as possible are in use (Asy20,
-/// section 3.6). Those that `stay` come first. Also how modes are changed, if there are some.
+/// section 3.6). Those that `stay` come first, before them the control domain of Xen, which is where the site says.
+/// Also how modes are changed, if there are some.
 /// O(modes · (interfaces² + interfaces · cores)).
 fn place_all(on: &OneHost, cores: &[u32], mut entries: Vec<Candidate>, stay: Stay) -> Result<Placed, Refusal> {
     let policy = policy(on, &entries)?;
@@ -137,10 +139,12 @@ fn place_all(on: &OneHost, cores: &[u32], mut entries: Vec<Candidate>, stay: Sta
     let empty = |&id: &u32| Core { id, on: Vec::new(), used: vec![Bandwidth::ZERO; modes] };
     let mut cores: Vec<Core> = cores.iter().map(empty).collect();
     let mut others = Vec::new();
-    let now = |index: usize| if stay == Stay::Nowhere { None } else { entries[index].now(on) };
+    let is_dom0 = |index: &usize| xen::is_dom0(on.host, &entries[*index].service.name);
+    let now = |index: usize| if stay == Stay::Nowhere && !is_dom0(&index) { None } else { entries[index].now(on) };
     let grown = |index: &usize| now(*index).is_none_or(|(_, reserved)| entries[*index].largest() > reserved);
-    let (larger, same): (Vec<usize>, Vec<usize>) = (0..entries.len()).partition(grown);
-    for index in same.into_iter().chain(larger) {
+    let (dom0, all): (Vec<usize>, Vec<usize>) = (0..entries.len()).partition(is_dom0);
+    let (larger, same): (Vec<usize>, Vec<usize>) = all.into_iter().partition(grown);
+    for index in dom0.into_iter().chain(same).chain(larger) {
         let Some((id, _)) = now(index) else {
             others.push(index);
             continue;

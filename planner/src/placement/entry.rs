@@ -9,10 +9,10 @@ use crate::needs::Need;
 use crate::promises;
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
+use crate::xen;
 use giusto_analysis::criticality::{judge_soonest, Refused, Vm};
 use giusto_model::{
     Bandwidth, Certificate, Criticality, Hold, Interface, LocalProof, Reason, Renewal, Server, ServerKind, ServicePlan,
-    Xen,
 };
 
 /// The plan of an entry in the first mode, and its servers in all local modes of a service that has some.
@@ -49,7 +49,7 @@ pub(super) fn place(
         "core",
         core.id,
         match critical {
-            _ if host.xen.is_some() && service.name == Xen::service(&host.name) => {
+            _ if xen::is_dom0(host, &service.name) => {
                 format!("as 'dom0' of its host says; {together}")
             }
             _ if entries[index].now(on).is_some_and(|(id, _)| id == core.id) => format!("the one that it has now; {together}"),

@@ -12,6 +12,7 @@ use crate::promises::as_if_alone::{copies, Sized, TooMany};
 use crate::promises::leftovers::leftovers;
 use crate::refusal::{Cause, Refusal};
 use crate::words::{cores, reason};
+use crate::xen;
 use giusto_model::{Admission, Bandwidth, ChangePolicy, Host, Promise, Service, ServicePlan};
 use std::cmp::Reverse;
 
@@ -41,8 +42,9 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
     };
     let (services, sized) = (sized.len(), sized.iter().flat_map(each).collect::<Vec<_>>());
     let count = sized.len();
-    if let Some(((_, service, _), _)) = sized.get(host.cores.len()) {
-        let cause = Cause::Cores(TooMany { services, demand: count, supply: host.cores.len() });
+    let supply = xen::own_cores(host).len();
+    if let Some(((_, service, _), _)) = sized.get(supply) {
+        let cause = Cause::Cores(TooMany { services, demand: count, supply });
         return Err(Refusal::does_not_fit(&service.name, cause));
     }
     let names: Vec<(&str, Option<u32>)> =
@@ -75,7 +77,7 @@ pub(crate) fn one_host<'a>(on: &OneHost<'a>, size: Size<'_, 'a>) -> Result<Place
 fn own_cores(on: &OneHost, names: &[(&str, Option<u32>)]) -> Vec<u32> {
     let now = |name: &str| on.facts.placed.cores(&on.host.name, name);
     let own_now = |name: &str, copy| on.facts.placed.core(&on.host.name, name, copy).map(|(core, _)| core);
-    let mut free = on.host.cores.clone();
+    let mut free = xen::own_cores(on.host);
     let mut take = |wanted: &dyn Fn(u32) -> bool| {
         let at = free.iter().position(|&core| wanted(core))?;
         Some(free.remove(at))

@@ -1,8 +1,8 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Arrivals, Bandwidth, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan,
-    Promise, Release, ServerKind, Service, ServiceTime, Site, Task, Through, Unused, Within,
+    Adopt, Arrivals, Bandwidth, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan, Promise, Release,
+    ServerKind, Service, ServiceTime, Site, Task, Through, Unused, Within,
 };
 use giusto_planner::{Facts, PathRefusal, Refusal};
 use giusto_verify::{check_plan, read_plan};

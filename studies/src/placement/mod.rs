@@ -8,8 +8,8 @@ use crate::tables::Csv;
 use crate::{Error, Size};
 use fit::{best_fit, bound, first_fit, local_search, optimum, Core, Placed};
 use giusto_model::{
-    Backend, Bandwidth, Duration, GuestScheduler, Host, Interface, Origin, Promise, Release,
-    Scheduler, Service, Site, Task, Unused,
+    Backend, Bandwidth, Duration, GuestScheduler, Host, Interface, Origin, Promise, Release, Scheduler, Service, Site,
+    Task, Unused,
 };
 use giusto_planner::{plan, Facts};
 use rand::seq::IndexedRandom;
