@@ -133,7 +133,10 @@ struct {
 	__type(value, struct served);
 } services SEC(".maps");
 
-static const struct connection new_connection; /* too large for the stack */
+/* How a connection begins, whole at once: the network and the reader meet it on different processors. Too large for the
+ * stack. */
+static const struct connection from_its_middle;
+static const struct connection from_its_beginning = {.placed = 1, .in_step = 1};
 
 static __always_inline __u32 *own_service(void)
 {
@@ -142,11 +145,12 @@ static __always_inline __u32 *own_service(void)
 	return bpf_map_lookup_elem(&processes, &process);
 }
 
-static __always_inline struct connection *watched(struct sock *sk, __u32 service)
+static __always_inline struct connection *watched(struct sock *sk, __u32 service, int is_new)
 {
+	const struct connection *begins = is_new ? &from_its_beginning : &from_its_middle;
 	struct connection *c;
 
-	c = bpf_sk_storage_get(&connections, sk, (void *)&new_connection, BPF_SK_STORAGE_GET_F_CREATE);
+	c = bpf_sk_storage_get(&connections, sk, (void *)begins, BPF_SK_STORAGE_GET_F_CREATE);
 	if (c)
 		c->service = service;
 	return c;
@@ -163,26 +167,25 @@ static __always_inline void unix_arrives(struct sock *sk)
 	struct connection *c = bpf_sk_storage_get(&connections, sk, 0, 0);
 	struct sk_buff *last;
 	__u64 key;
-	__u32 *service, unread;
+	__u32 *service, unread, received;
 
 	if (!c) {
 		key = address(sk);
 		service = key ? bpf_map_lookup_elem(&addresses, &key) : 0;
 		if (!service || sk->__sk_common.skc_state == TCP_LISTEN)
 			return;
-		c = watched(sk, *service);
+		c = watched(sk, *service, 1);
 		if (!c)
 			return;
-		if (!c->placed)
-			c->in_step = 1;
-		c->placed = 1;
 	}
-	/* The reader may have read some of it, or all. */
+	/* The reader may have read some of it, or all, and may go on: what it tells meanwhile must not count twice. */
+	received = *(volatile __u32 *)&c->received;
 	if (!sk->sk_receive_queue.qlen)
 		return;
 	last = BPF_CORE_READ(sk, sk_receive_queue.prev);
 	unread = BPF_CORE_READ(last, len) - BPF_CORE_READ((struct unix_skb_parms *)&last->cb, consumed);
-	tell(c, c->received + unread);
+	if (BPF_CORE_READ(sk, sk_receive_queue.prev) == last)
+		tell(c, received + unread);
 }
 
 SEC("tp_btf/sk_data_ready")
@@ -323,10 +326,9 @@ int BPF_PROG(reads, struct sock *sk, int size, int flags)
 			if (!bpf_map_lookup_elem(&ports, &place))
 				return 0;
 		}
-		c = watched(sk, *service);
+		c = watched(sk, *service, is_new);
 		if (!c)
 			return 0;
-		c->in_step |= is_new;
 	}
 	if (family == AF_UNIX && !c->read) { /* Addresses are used again. */
 		service = own_service();
@@ -357,8 +359,10 @@ int BPF_PROG(reads, struct sock *sk, int size, int flags)
 			c->read--;
 	}
 	c->placed = 1;
-	tell(c, c->read);
-	has_read(c, served, size);
+	if (reader_tells(c, c->read))
+		has_read(c, served, size);
+	else if (c->in_step)
+		out_of_step(c, served);
 	return 0;
 }
 
@@ -398,7 +402,7 @@ int BPF_PROG(listens, struct sock *sk, int before, int state)
 	place.service = *service;
 	place.port = sk->__sk_common.skc_num;
 	bpf_map_update_elem(&ports, &place, &yes, BPF_ANY);
-	c = watched(sk, *service);
+	c = watched(sk, *service, 0);
 	if (c)
 		c->in_step = 1;
 	return 0;

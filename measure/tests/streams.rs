@@ -318,3 +318,40 @@ fn the_end_of_a_stream_that_is_read_with_its_last_bytes_is_no_request() {
     let seen = requests.responses(0);
     assert_eq!((seen.answered, seen.unseen), (1, 0));
 }
+
+/// The first request arrives while the service begins to read: whichever of both comes first, it is counted.
+#[test]
+fn the_first_request_of_a_unix_socket_is_counted_though_it_is_read_as_it_arrives() {
+    let _alone = ALONE.lock();
+    let mut requests = match Requests::new(4) {
+        Ok(requests) => requests,
+        Err(why) => return println!("SKIPPED: {why}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    requests.watch(0, &BTreeSet::from([std::process::id()])).unwrap();
+    let connections = 20_000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..connections {
+                let (mut served, mut asked) = (listener.accept().unwrap().0, [0; 12]);
+                served.set_nonblocking(true).unwrap();
+                while served.read(&mut asked[..6]).is_err() {}
+                served.set_nonblocking(false).unwrap();
+                served.write_all(b"first\n").unwrap();
+                served.read_exact(&mut asked[6..]).unwrap();
+                served.write_all(b"second\n").unwrap();
+            }
+        });
+        for _ in 0..connections {
+            let mut client = UnixStream::connect(&path).unwrap();
+            client.write_all(b"hello\nagain\n").unwrap();
+            client.read_exact(&mut [0; 13]).unwrap();
+        }
+    });
+    let seen = requests.responses(0);
+    // The socket is known from the second connection on.
+    let missed = 2 * connections - seen.answered;
+    assert!((missed, seen.unseen) <= (2, 1), "{missed} missed, {} times out of step", seen.unseen);
+}
