@@ -19,6 +19,8 @@ SPIN = ["sh", "-c", "while :; do :; done"]
 RT = f"  one: {{start: {FORK}, promise: {{supply: 10ms/50ms}}}}\n"
 CAPPED = f"  capped: {{start: {FORK}, promise: leftovers, at-most: 30%}}\n"
 
+SCHED_DEADLINE = 6
+
 
 def comm(pid):
     try:
@@ -169,6 +171,34 @@ class Backends(Running):
         self.giusto.send_signal(signal.SIGTERM)
         self.assertEqual(self.giusto.wait(30), 0, self.log())
         self.is_as_before(started)
+
+
+class Isolated(Running):
+    def test_a_reload_to_another_backend_is_refused_before_anything_changes(self):
+        other = subprocess.Popen(SPIN, start_new_session=True)
+        self.addCleanup(lambda: (other.kill(), other.wait()))
+        stood, plan = stands(other.pid), self.folder / "plan.json"
+        one = f"  one: {{adopt: {{pid: {other.pid}}}, promise: {{supply: 10ms/50ms}}}}\n"
+        for first, then, why in (
+            ("deadline", "manager", f"core {CORE} was isolated for backend 'deadline' when giusto started"),
+            ("manager", "deadline", f"core {CORE} was not isolated when giusto started"),
+        ):
+            with self.subTest(first=first, then=then):
+                self.start(one, backend=first)
+                def reserved():
+                    return policy(other.pid) == SCHED_DEADLINE
+                self.until(lambda: reserved() == (first == "deadline"), "in force", 10)
+                done = self.ask("plan", str(self.site), "--backend", then, "--out", str(plan))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                done = self.ask("reload", str(plan))
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertIn(f"one cannot have its server from backend '{then}': {why}; stop giusto", done.stderr)
+                self.assertIn("the old plan is in force", done.stderr)
+                self.assertNotIn("release the server", self.log())
+                self.assertEqual(reserved(), first == "deadline")
+                self.giusto.send_signal(signal.SIGTERM)
+                self.assertEqual(self.giusto.wait(30), 0, self.log())
+                self.assertEqual(stands(other.pid), stood)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,23 @@ impl Backends {
         Ok(())
     }
 
+    /// Why servers of a plan cannot be put in force before Giusto starts anew: cores are isolated at its start, and then
+    /// are those of one backend until its end.
+    pub(crate) fn unable(&self, servers: &[ServicePlan]) -> Option<String> {
+        let isolating = |core| self.0.iter().find(|(name, one)| name.abilities().isolates && one.has(core));
+        servers.iter().find_map(|ServicePlan { name, core, backend, .. }| {
+            let what = match isolating(*core).map(|(own, _)| *own) {
+                Some(own) if own == *backend => return None,
+                Some(own) => format!("core {core} was isolated for backend '{own}' when giusto started"),
+                None if backend.abilities().isolates => format!("core {core} was not isolated when giusto started"),
+                None => return None,
+            };
+            Some(format!(
+                "{name} cannot have its server from backend '{backend}': {what}; stop giusto and start it again"
+            ))
+        })
+    }
+
     /// The one of this name.
     pub(crate) fn of(&mut self, name: Name) -> &mut dyn Backend {
         self.0.entry(name).or_insert_with(|| backend(name)).as_mut()

@@ -160,6 +160,10 @@ impl Stage for Observed<'_, '_, '_> {
         Sources { jobs: self.observer.responses.sources(self.deployment), budgets }
     }
 
+    fn unable(&self, plan: &Plan) -> Option<String> {
+        self.deployment.backends.unable(&plan.services)
+    }
+
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error> {
         crate::apply::apply(self.deployment, step, plan)
     }

@@ -38,8 +38,12 @@ pub trait Stage {
         Sources::default()
     }
 
-    /// Does one step on the way to `plan`; a service that is removed is not in it. A core that carried no reservation until
-    /// now is isolated by the step itself. Errors: it could not be done, and everything is as it was before it.
+    /// Why `plan` cannot be put in force before Giusto starts anew. Asked before the first step.
+    fn unable(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    /// Does one step on the way to `plan`; a service that is removed is not in it. Errors: it could not be done, and everything is as it was before it.
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error>;
 
     /// Ends mode changes, and returns the local modes that are in force, if there are modes. Errors: one is under way,
@@ -335,6 +339,9 @@ impl Operator {
     /// From what is held to `new`, or back where a step fails.
     fn change(&mut self, stage: &mut dyn Stage, new: &Plan) -> Result<Change, Refused> {
         let host = self.same_host(new)?;
+        if let Some(reason) = stage.unable(new) {
+            return Err(Refused { exit: 4, reason: format!("{reason}; the old plan is in force") });
+        }
         let (facts, keep_free) = (self.settings.facts.clone(), host.keep_free);
         let capacity = |backend| giusto_planner::capacity(keep_free, &facts, backend).0;
         let (old, goal) = (Layout::of(&self.plan), Layout::of(new));
