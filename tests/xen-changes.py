@@ -403,9 +403,9 @@ def main(words):
                 run(1, 40, fault)
                 in_the_way(fault)
                 survived += 1
-                print(f"NOT FOUND: {name}")
+                print(f"NOT FOUND: {name}", flush=True)
             except Failed as why:
-                print(f"found: {name}: {str(why)[:110]}")
+                print(f"found: {name}: {str(why)[:110]}", flush=True)
         return 1 if survived else 0
     seed, pairs = (int(words[0]) if words else 1), (int(words[1]) if len(words) > 1 else 40)
     try:
