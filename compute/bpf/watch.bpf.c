@@ -132,8 +132,10 @@ int switched(struct bpf_raw_tracepoint_args *ctx)
 	/* A pending signal makes it running again after its state was read. */
 	if (ctx->args[0] || !ctx->args[3] || !BPF_CORE_READ(previous, __state))
 		return 0;
-	thread->asleep = 1;
-	__sync_fetch_and_sub(&a->awake, 1);
+	if (!thread->asleep) {
+		thread->asleep = 1;
+		__sync_fetch_and_sub(&a->awake, 1);
+	}
 	if (ctx->args[3] & TASK_DEAD) {
 		a->threads--;
 		tell(WATCH_GONE, thread, a, tid, WATCH_GONE);

@@ -4,6 +4,7 @@ use crate::Error;
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::RawTracePoint;
 use aya::Ebpf;
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -202,6 +203,13 @@ impl Watch {
             self.account(server).awake.fetch_add(1, Relaxed);
         }
         Ok(())
+    }
+
+    /// Counts anew which of these threads, all that a server has, are awake. To be called by the manager, as [`Watch::add`].
+    pub(super) fn recount(&mut self, threads: &BTreeSet<u32>, server: usize) -> Result<(), Error> {
+        threads.iter().for_each(|&tid| self.remove(tid));
+        self.account(server).awake.store(0, std::sync::atomic::Ordering::Relaxed);
+        threads.iter().try_for_each(|&tid| self.add(tid, server))
     }
 
     /// Forgets a thread of a server that goes on. To be called by the manager, as [`Watch::add`].

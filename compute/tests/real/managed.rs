@@ -11,12 +11,13 @@ use std::io::Write;
 use std::path::Path;
 use std::{env, fs, io, thread, time};
 
-pub(crate) const ALL: [(&str, fn()); 13] = [
+pub(crate) const ALL: [(&str, fn()); 14] = [
     ("managed_servers_of_every_kind_get_their_budgets_and_no_more", budgets),
     ("a_hard_cap_holds_on_an_idle_core_and_a_soft_one_lets_go_on", caps),
     ("threads_and_children_that_are_born_or_change_their_policy_stay_under_their_server", members),
     ("a_managed_process_that_becomes_another_program_in_a_later_thread_stays_counted", another_program),
     ("two_threads_of_one_process_get_a_budget_each_and_its_third_one_is_free", threads),
+    ("a_server_whose_wake_up_went_untold_is_counted_anew", untold),
     ("who_cannot_be_held_is_let_go_and_may_be_tried_again", refusals),
     ("a_managed_server_changes_is_boosted_pauses_and_goes_home", changes),
     ("paused_and_resumed_again_and_again_a_server_gets_one_budget_a_period_and_leaves_nothing_behind", renewals),
@@ -238,6 +239,39 @@ fn threads() {
     near(&stage.manager, 500, &[0.5], 0.04, "alone");
     stage.undone();
     assert_same(&before, &all, "after threads");
+}
+
+/// The books of a hog say that it sleeps, while it runs.
+fn untold() {
+    let hog = Actor::new("hog");
+    let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
+    let mut stage = Stage::new(Order::Edf);
+    let _handle = stage.add(&managed("untold", server(ServerKind::ConstantBandwidth, 4, 20), Cap::Hard), &hog);
+    near(&stage.manager, 500, &[0.2], 0.04, "before");
+    falsify();
+    pause(500); // some beats of the manager
+    let warnings = stage.manager.report().unwrap().warnings;
+    let told = |text: &String| text.contains("real-untold ran though it was taken to be asleep");
+    assert!(warnings.iter().any(told), "{warnings:?}");
+    near(&stage.manager, 500, &[0.2], 0.04, "counted anew");
+    stage.undone();
+    assert_same(&before, &[hog.pid()], "after books that were wrong");
+}
+
+/// Of the first server of the manager that was started last: its only awake thread is counted as asleep from now on.
+fn falsify() {
+    const AWAKE: usize = 16; // in struct account of watch.h, 40 bytes
+    let watches = aya::maps::loaded_maps().flatten().filter(|map| map.name_as_str() == Some("accounts"));
+    let map = aya::maps::MapData::from_id(watches.map(|map| map.id()).max().unwrap()).unwrap();
+    let mut accounts = aya::maps::Array::<_, [u8; 40]>::try_from(aya::maps::Map::Array(map)).unwrap();
+    let mut account = loop {
+        let account = accounts.get(&0, 0).unwrap();
+        if account[AWAKE] == 1 {
+            break account;
+        }
+    };
+    account[AWAKE] = 0;
+    accounts.set(0, account, 0).unwrap();
 }
 
 /// A thread under SCHED_DEADLINE, on a core that is not its only one.

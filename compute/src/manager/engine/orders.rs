@@ -91,6 +91,7 @@ impl Engine {
             first: 0,
             preferred: None,
             is_ready: false,
+            looked: (0, 0, true),
             boost: None,
             base,
             charged: base as i64,

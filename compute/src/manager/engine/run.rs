@@ -99,6 +99,34 @@ impl Engine {
         }
     }
 
+    /// Counts anew the threads of each server of which one runs though all are taken to be asleep: a sleep or wake-up that
+    /// went untold would leave it without any limit for ever. Looks at those that have had a tenth of the core.
+    fn recount(&mut self) {
+        for slot in 0..self.servers.len() {
+            let Some(server) = &mut self.servers[slot] else { continue };
+            let now = (self.at, self.watch.account(slot).ran.load(Relaxed), server.is_ready);
+            let (at, ran, was_ready) = std::mem::replace(&mut server.looked, now);
+            if was_ready || server.is_ready || (now.1 - ran) * 10 < now.0 - at {
+                continue;
+            }
+            if !server.threads.iter().take(LOOKED_AFTER).any(|&tid| sched::wants_to_run(tid)) {
+                continue;
+            }
+            let all = server.threads.iter().copied().chain(server.group.threads());
+            let all = all.filter(|tid| !server.parted.contains(tid)).collect();
+            let name = server.managed.name.clone();
+            match self.watch.recount(&all, slot) {
+                Err(why) => self.warn(why.to_string()),
+                Ok(()) if self.watch.account(slot).awake.load(Relaxed) > 0 => {
+                    self.warn(format!(
+                        "{name} ran though it was taken to be asleep; its threads have been counted anew"
+                    ));
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+
     /// Shows that it lives, and mends what threads have done to themselves.
     fn look_after(&mut self) {
         self.next_beat = self.at + BEAT;
@@ -112,6 +140,7 @@ impl Engine {
         }
         self.beats.beat(self.core, self.at);
         self.list();
+        self.recount();
         let all: Vec<(usize, u32)> = self
             .servers
             .iter()

@@ -66,6 +66,8 @@ pub(super) struct Served {
     /// The thread that runs before its others.
     pub(super) preferred: Option<u32>,
     pub(super) is_ready: bool,
+    /// At the last beat: when that was, what had been consumed by then, and whether it was awake.
+    pub(super) looked: (u64, u64, bool),
     /// Until when it is boosted.
     pub(super) boost: Option<u64>,
     /// What its place among the accounts had counted before it.
