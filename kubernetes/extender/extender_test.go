@@ -43,6 +43,7 @@ type cluster struct {
 	took   []time.Duration // by filter calls
 	beat   time.Time
 	refuse bool // the API server refuses bindings
+	lose   bool // it binds, and its answer is lost
 }
 
 func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
@@ -54,13 +55,21 @@ func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
 			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("conflict"))
 		}
 		own := pod.DeepCopyObject().(*core.Pod)
+		if own.Spec.NodeName != "" {
+			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("already assigned"))
+		}
 		own.Spec.NodeName = binding.(*core.Binding).Target.Name
-		return to.Update(ctx, own)
+		if err := to.Update(ctx, own); err != nil || !c.lose {
+			return err
+		}
+		return apierrors.NewTimeoutError("no answer", 1)
 	}
 	c.client = fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(promises...).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: bind}).Build()
 	c.books = ledger.New(c.plans, c.client)
-	c.own = &Extender{Ledger: c.books, Client: c.client, Events: c.events, Ready: func() bool { return true }}
+	c.own = &Extender{
+		Ledger: c.books, Client: c.client, Live: c.client, Events: c.events, Ready: func() bool { return true },
+	}
 	c.http = httptest.NewServer(c.own.Handler())
 	t.Cleanup(c.http.Close)
 	for number := range nodes {
