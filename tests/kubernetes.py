@@ -19,9 +19,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "kubernetes/cluster"))
-from cluster import LEFT, NODE, SETTINGS, TARGET, Cluster, wait  # noqa: E402
+from cluster import LEFT, NODE, RECORD, SETTINGS, TARGET, Cluster, mounts, wait  # noqa: E402
+from guard import Guard  # noqa: E402
 
-CONTROL = Path("/run/giusto/control")
+CONTROL = Path("/run/giusto-kubernetes/state/control")
 TRUE_WITHIN = 5.0
 # Of a core, beyond what is kept free and what the manager takes (docs/decisions/0005).
 MOST = 0.93
@@ -153,6 +154,7 @@ class Kubernetes(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
+        Guard.recover(RECORD)
         if giusto_status() is not None:
             raise unittest.SkipTest("another giusto runs here")
         cls.before = cls.host()
@@ -217,7 +219,7 @@ class Kubernetes(unittest.TestCase):
         return {
             "settings": [(Path("/proc/sys") / name).read_text() for name in SETTINGS], "rules": rules,
             "folders": [sorted(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT],
-            "interfaces": sorted(os.listdir("/sys/class/net")), "mounts": sorted(Cluster.mounts()),
+            "interfaces": sorted(os.listdir("/sys/class/net")), "mounts": sorted(mounts()),
             "cgroups": sorted(str(one) for one in Path("/sys/fs/cgroup").glob("*/kubepods")),
         }
 
@@ -440,6 +442,57 @@ class Kubernetes(unittest.TestCase):
         uid = self.pods("web")[0]["metadata"]["uid"]
         groups = [path.read_text() for path in Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs")]
         self.assertEqual(len([text for text in groups if text]), 2, "a container's processes are not in its cpu cgroup again")
+
+    def test_7_a_change_that_does_not_fit_changes_nothing_also_after_deaths(self) -> None:
+        """Of the agent, and of the agent with giusto run, and of the extender. Another pod gets no room that is in force."""
+        cluster = self.cluster
+        cores = len(os.sched_getaffinity(0))
+        cluster.apply(promise("web", {"promise": {"supply": "6ms/10ms"}}),
+                      workload("web", "busybox", ["/bin/sleep", "1000"], cores, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        def shares() -> list[int]:
+            return [one["budget_ns"] * 10**7 // one["period_ns"] for one in (giusto_status() or {"services": []})["services"]]
+        before = shares()
+        cluster.apply(promise("web", {"promise": {"supply": "99ms/100ms"}}))
+        self.assertIn("stays in force", self.until("web", "Enforced", "False", "DoesNotFit")["message"])
+        run = (giusto_status() or {})["pid"]
+        for what, do in (
+            ("the agent", lambda: self.kill("agent")),
+            ("the agent and giusto run", lambda: (os.kill(run, signal.SIGKILL), self.kill("agent"))),
+            ("the extender", lambda: self.kill("extender")),
+        ):
+            do()
+            wait(f"kill -9 of {what}: what was in force is so again", lambda: shares() == before)
+            self.until("web", "Enforced", "False", "DoesNotFit")
+            self.assertEqual(shares(), before, f"after kill -9 of {what}")
+        # What does not fit beside what is in force is refused by the scheduler.
+        cluster.apply(promise("late", {"promise": {"supply": "6ms/10ms"}}),
+                      workload("late", "busybox", ["/bin/sleep", "1000"], schedulerName="giusto"))
+        self.until("late", "Placed", "False", "DoesNotFit")
+        self.assertEqual(shares(), before)
+        cluster.kubectl("delete", "deployment", "late")
+        cluster.apply(promise("web", {"promise": {"supply": "6ms/10ms"}}))
+        self.until("web", "Enforced", "True")
+
+    def test_8_agents_that_are_deleted_leave_the_node_as_it_was(self) -> None:
+        """Before their promises, as those do who are in a hurry."""
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}), workload("web", "busybox", SPIN, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        uid = self.pods("web")[0]["metadata"]["uid"]
+        def in_its_cgroup() -> bool:
+            procs = list(Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs"))
+            return len(procs) == 2 and all(path.read_text() for path in procs)
+        cluster.kubectl("-n", OWN, "rollout", "restart", "daemonset/agent")
+        cluster.kubectl("-n", OWN, "rollout", "status", "daemonset/agent", "--timeout=100s")
+        self.assertIsNotNone(giusto_status(), "giusto run did not outlive the agent that was replaced")
+        cluster.kubectl("-n", OWN, "delete", "daemonset", "agent")
+        wait("giusto run has ended", lambda: giusto_status() is None)
+        wait("the node is as it was", lambda: in_its_cgroup() and not Path("/run/giusto-kubernetes").exists())
+        self.assertEqual(self.host(), self.before)
+        self.until("web", "Enforced", "Unknown", "AgentSilent")
+        cluster.kubectl("apply", "-k", cluster.folder / "overlay")
+        self.until("web", "Enforced", "True")
 
     def tearDown(self) -> None:
         self.cluster.kubectl("delete", "deployments,promises", "--all", "--wait=true", check=False)
