@@ -491,6 +491,7 @@ class Kubernetes(unittest.TestCase):
         wait("the node is as it was", lambda: in_its_cgroup() and not Path("/run/giusto-kubernetes").exists())
         self.assertEqual(self.host(), self.before)
         self.until("web", "Enforced", "Unknown", "AgentSilent")
+        wait("giusto.io/cpu is not published", lambda: "giusto.io/cpu" not in cluster.get("node", NODE)["status"]["allocatable"])
         cluster.kubectl("apply", "-k", cluster.folder / "overlay")
         self.until("web", "Enforced", "True")
 

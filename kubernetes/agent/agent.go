@@ -200,7 +200,11 @@ func (a *Agent) follow(ctx context.Context) error {
 	if a.services == nil {
 		a.services = map[types.UID]*service{}
 	}
-	there := map[types.UID]bool{}
+	type its struct {
+		promise *api.Promise
+		err     error
+	}
+	there := map[types.UID]its{}
 	for at := range pods.Items {
 		pod := &pods.Items[at]
 		if pod.Spec.NodeName != a.Node || promises.Finished(pod) {
@@ -210,15 +214,15 @@ func (a *Agent) follow(ctx context.Context) error {
 		if promise == nil && err == nil {
 			continue
 		}
-		there[pod.UID] = true
+		there[pod.UID] = its{promise, err}
 		if a.services[pod.UID] == nil {
 			a.services[pod.UID] = a.remembered(promises.Service(pod))
 		}
 		a.services[pod.UID].pod = pod
-		a.one(a.services[pod.UID], promise, err)
 	}
+	// Those that went leave their room to those that came.
 	for uid, own := range a.services {
-		if there[uid] {
+		if _, is := there[uid]; is {
 			continue
 		}
 		delete(a.services, uid)
@@ -229,7 +233,16 @@ func (a *Agent) follow(ctx context.Context) error {
 			a.changes++
 		}
 	}
-	return a.forget()
+	if err := a.forget(); err != nil {
+		return err
+	}
+	for at := range pods.Items {
+		if its, is := there[pods.Items[at].UID]; is {
+			a.one(a.services[pods.Items[at].UID], its.promise, its.err)
+		}
+	}
+	a.remember()
+	return nil
 }
 
 // one admits a pod, if it is not, and finds its container. What is wrong stays with it, and is told.
@@ -258,6 +271,8 @@ func (a *Agent) one(own *service, promise *api.Promise, err error) {
 	switch {
 	case id == "" && own.no == nil:
 		own.no, own.reason = fmt.Errorf("container '%s' does not run", name), "NotRunning"
+	case id != "" && own.id == "" && own.cgroup != "" && ofContainer(own.cgroup, id):
+		own.id = id // remembered: under cgroup v2 its processes have left it
 	case id != "" && id != own.id:
 		cgroup, err := a.Cgroups.Find(own.pod, id)
 		if err != nil {

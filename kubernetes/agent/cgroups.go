@@ -52,6 +52,12 @@ func (c Cgroups) Find(pod *core.Pod, id string) (string, error) {
 	return "", fmt.Errorf("no cgroup of container %.12s has a process below %s", id, c.Root)
 }
 
+// ofContainer tells whether a cgroup is that of a container.
+func ofContainer(name, id string) bool {
+	_, id, _ = strings.Cut(id, "://")
+	return id != "" && strings.Contains(filepath.Base(name), id)
+}
+
 // parents is where a pod's containers are: under the driver cgroupfs, and under systemd's.
 func parents(pod *core.Pod) []string {
 	uid := string(pod.UID)

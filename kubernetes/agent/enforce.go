@@ -212,5 +212,12 @@ func (a *Agent) TakeAway(ctx context.Context) error {
 	if err := a.back(); err != nil {
 		return err
 	}
+	if a.services != nil {
+		a.running, a.wrong = nil, &wrong{"NoAgent", errors.New("the agents were taken away")}
+		for _, own := range a.services {
+			own.no, own.reason = a.wrong, "NodeNotReady"
+		}
+		_ = a.tell(ctx, nil) // where all of Giusto is taken away, nothing is told any more
+	}
 	return os.RemoveAll(a.Giusto.Folder)
 }

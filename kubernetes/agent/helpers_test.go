@@ -195,7 +195,7 @@ func typical(t *testing.T) *planner.Planner { return objects.Planner(t) }
 func (m *machine) pod(of string, number int) *core.Pod {
 	m.t.Helper()
 	pod := objects.Pod(of, number)
-	pod.Spec.NodeName, pod.Status.QOSClass = "node-0", core.PodQOSGuaranteed
+	pod.Spec.NodeName = "node-0"
 	if err := m.client.Create(context.Background(), pod); err != nil {
 		m.t.Fatal(err)
 	}
@@ -209,7 +209,8 @@ func (m *machine) container(pod *core.Pod, id string) {
 	m.processes(pod, id, "4711\n")
 	pod.Status.ContainerStatuses = []core.ContainerStatus{{Name: "main", ContainerID: "containerd://" + id,
 		State: core.ContainerState{Running: &core.ContainerStateRunning{}}}}
-	if err := m.client.Update(context.Background(), pod); err != nil {
+	pod.Status.QOSClass = core.PodQOSGuaranteed
+	if err := m.client.Status().Update(context.Background(), pod); err != nil {
 		m.t.Fatal(err)
 	}
 }

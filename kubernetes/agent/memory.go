@@ -64,25 +64,32 @@ func (a *Agent) remembered(name string) *service {
 	return &service{name: name, keys: a.memory.Admitted[name], cgroup: a.memory.Services[name].Cgroup}
 }
 
-// forget lets go of what was remembered of pods that are gone, and remembers what is admitted now.
+// forget lets go of what was remembered of pods that went while no agent was there.
 func (a *Agent) forget() error {
-	now := map[string]json.RawMessage{}
 	there := map[string]bool{}
 	for _, own := range a.services {
-		if there[own.name] = true; own.keys != nil {
-			now[own.name] = own.keys
-		}
+		there[own.name] = true
 	}
 	for name := range a.memory.Admitted {
 		if !there[name] {
 			if err := a.Planner.Remove(node, name); err != nil {
 				return err
 			}
+			delete(a.memory.Admitted, name)
 			a.changes++
 		}
 	}
-	a.memory.Admitted = now
 	return nil
+}
+
+// remember notes what is admitted now.
+func (a *Agent) remember() {
+	a.memory.Admitted = map[string]json.RawMessage{}
+	for _, own := range a.services {
+		if own.keys != nil {
+			a.memory.Admitted[own.name] = own.keys
+		}
+	}
 }
 
 // save writes down what the next agent has to know.

@@ -63,6 +63,20 @@ func TestWhatIsInForceStaysSoWhenTheAgentStartsAgain(t *testing.T) {
 	}
 }
 
+// Under cgroup v2 giusto run has moved the processes out of their container's cgroup: what is in force is so all the same.
+func TestContainersWhoseProcessesHaveLeftStayInForce(t *testing.T) {
+	m := newMachine(t, objects.Promise(t, "web", small))
+	pod := m.pod("web", 0)
+	ok(t, m.step())
+	m.processes(pod, id0, "")
+	m.restart()
+	ok(t, m.step())
+	m.requires(smallIn + cgroup(pod, id0))
+	if own := m.told(pod); !own.Enforced {
+		t.Errorf("it says %+v", own)
+	}
+}
+
 // The room of a container that does not run is kept when the agent starts again; that of pods that went meanwhile is not.
 func TestRoomIsKeptForPodsThatAreThere(t *testing.T) {
 	ctx := context.Background()
@@ -102,12 +116,16 @@ func TestWhatWasFreedGoesBackAfterARestart(t *testing.T) {
 	if text, err := os.ReadFile(back); err != nil || string(text) != "4711" {
 		t.Errorf("its processes are not back: %q, %v", text, err)
 	}
-	// The DaemonSet is deleted.
+	// The DaemonSet is deleted, as another agent has just come.
 	m.restart()
+	ok(t, m.step())
 	back = filepath.Join(m.Cgroups.Root, "cpu", cgroup(other, id0), "cgroup.procs")
 	ok(t, os.WriteFile(back, nil, 0o600))
 	ok(t, m.TakeAway(ctx))
 	m.requires()
+	if own := m.told(other); own.Enforced || own.Reason != "NodeNotReady" {
+		t.Errorf("it says %+v", own)
+	}
 	if text, err := os.ReadFile(back); err != nil || string(text) != "4711" {
 		t.Errorf("its processes are not back: %q, %v", text, err)
 	}

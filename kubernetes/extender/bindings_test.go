@@ -11,7 +11,6 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func (c *cluster) bind(pod *core.Pod, node string) string {
@@ -99,7 +98,8 @@ func TestAPodThatIsBoundElsewhereCountsThere(t *testing.T) {
 
 // Pods that fitted nowhere and are gone were never counted: why is forgotten all the same.
 func TestWhyIsForgottenOfPodsThatAreGone(t *testing.T) {
-	c := newCluster(t, 0, client.Object(objects.Promise(t, "db", whole)))
+	c := newCluster(t, 0, objects.Promise(t, "db", whole))
+	c.nodes = []string{"strange"} // without an agent
 	for number := range 3 {
 		c.place(objects.Pod("db", number))
 	}

@@ -48,6 +48,9 @@ type Extender struct {
 	lock   sync.Mutex
 	told   map[types.UID]told
 	asking map[types.UID]struct{}
+	// The pod that was asked about last, and what is left of nodes that take it: kube-scheduler asks for scores next.
+	last types.UID
+	left map[string]int64
 }
 
 // told is why a pod fits nowhere.
@@ -112,6 +115,9 @@ func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *e
 		}
 		return &extenderv1.ExtenderFilterResult{NodeNames: &[]string{}, FailedAndUnresolvableNodes: no}
 	}
+	e.lock.Lock()
+	e.last, e.left = pod.UID, fit.Left
+	e.lock.Unlock()
 	result := extenderv1.ExtenderFilterResult{
 		NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{},
 		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{},
@@ -226,19 +232,32 @@ func (e *Extender) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs
 	if args.Pod == nil || args.NodeNames == nil {
 		return list
 	}
-	asked, err := e.Ledger.Asks(ctx, args.Pod)
-	var fit planner.Fit
-	if err == nil && asked != nil {
-		fit, err = e.Ledger.Fit(asked, *args.NodeNames)
+	left := e.lately(args.Pod.UID)
+	if left == nil {
+		if asked, err := e.Ledger.Asks(ctx, args.Pod); err == nil && asked != nil {
+			if fit, err := e.Ledger.Fit(asked, *args.NodeNames); err == nil {
+				left = fit.Left
+			}
+		}
 	}
 	for _, name := range *args.NodeNames {
 		var score int64
-		if capacity := e.Ledger.Capacity(name); err == nil && asked != nil && capacity > 0 {
-			score = fit.Left[name] * extenderv1.MaxExtenderPriority / capacity
+		if capacity := e.Ledger.Capacity(name); capacity > 0 {
+			score = left[name] * extenderv1.MaxExtenderPriority / capacity
 		}
 		list = append(list, extenderv1.HostPriority{Host: name, Score: score})
 	}
 	return list
+}
+
+// lately is what is left of nodes that take a pod, as its last filter said; nil: others were asked about since then.
+func (e *Extender) lately(pod types.UID) map[string]int64 {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if e.last != pod {
+		return nil
+	}
+	return e.left
 }
 
 // Bind binds a pod, once the node's plan has it.
