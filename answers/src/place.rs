@@ -232,9 +232,16 @@ impl<'a> Places<'a> {
             Verdict::No(_) => {
                 let mut services = self.known(node)?.services.clone();
                 services.insert(name.into(), number);
-                // The same with the names of services. What would fit is another question: it takes many plans.
-                admit(&self.named(node, &services)?, &self.class(node)?.facts, &Kept::default())?;
-                json!({"giusto": 1, "refused": null})
+                // The same with the names of services. What would fit takes many plans, and is asked for with "why".
+                let planned = admit(&self.named(node, &services)?, &self.class(node)?.facts, &Kept::default());
+                let refused = planned.err().map(|refusal| {
+                    let mut refused = Refused::new(&refusal, None, code(&refusal));
+                    if let (Some(service), Some(cause)) = (&refused.service, &refused.cause) {
+                        refused.text = format!("service '{service}' does not fit: {cause}");
+                    }
+                    refused
+                });
+                json!({"giusto": 1, "refused": refused})
             }
         })
     }

@@ -180,8 +180,8 @@ func (a *Agent) another() error {
 	case err != nil:
 		return fmt.Errorf("a giusto run of this host's own (%s) does not answer: %w", a.Host, err)
 	}
-	return fmt.Errorf("process %d is a giusto run of this host's own (%s), which is not touched: end it (systemctl disable --now "+
-		"giusto.service), or let no agent run on this node", status.Pid, a.Host)
+	return fmt.Errorf("process %d is a giusto run of this host's own (%s), which is not touched: end it "+
+		"(systemctl disable --now giusto.service), or let no agent run on this node", status.Pid, a.Host)
 }
 
 // follow takes pods in that came, and those out that went.

@@ -130,8 +130,8 @@ func (c Cgroups) Bound(name string) bool {
 	return err == nil && strings.TrimSpace(string(runtime)) == "0"
 }
 
-// Free lets them: the processes of a container that is bound go to that hierarchy's root, where shares and quotas of the container
-// do not hold them; the budget of the promise does.
+// Free lets them: the processes of a container that is bound go to that hierarchy's root, where shares and quotas of the
+// container do not hold them; the budget of the promise does.
 func (c Cgroups) Free(name string) error {
 	return c.move(processes(filepath.Join(c.Root, "cpu", name)), filepath.Join(c.Root, "cpu"))
 }

@@ -57,7 +57,8 @@ func (a *Agent) wanted() map[string]placed {
 		}
 		if err := a.free(want.Cgroup); err != nil {
 			own.reason = "Failed"
-			own.no = fmt.Errorf("its processes cannot leave their cpu cgroup, which allows no real-time priority: %w", err)
+			own.no = fmt.Errorf("its processes cannot leave their cpu cgroup, "+
+				"which allows no real-time priority: %w", err)
 			if !runs {
 				continue
 			}

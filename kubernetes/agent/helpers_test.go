@@ -114,7 +114,8 @@ func run(state, site string) error {
 		case "status":
 			var all []map[string]any
 			for name, one := range services {
-				all = append(all, map[string]any{"name": name, "threads": 1, "state": "runs", "backend": string(one.Keys) + one.Cgroup})
+				all = append(all, map[string]any{
+					"name": name, "threads": 1, "state": "runs", "backend": string(one.Keys) + one.Cgroup})
 			}
 			answer = map[string]any{"status": map[string]any{
 				"version": os.Getenv("TEST_VERSION"), "pid": os.Getpid(), "state": "enforcing", "services": all}}
@@ -159,7 +160,8 @@ func newMachine(t *testing.T, all ...client.Object) *machine {
 	m := &machine{t: t}
 	m.client = fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(all...).
 		WithStatusSubresource(&api.GiustoNode{}).Build()
-	giusto := &Giusto{Program: self, Self: self, Folder: filepath.Join(folder, "run"), State: filepath.Join(folder, "run/state")}
+	giusto := &Giusto{Program: self, Self: self,
+		Folder: filepath.Join(folder, "run"), State: filepath.Join(folder, "run/state")}
 	m.Agent = &Agent{Giusto: giusto, Cgroups: Cgroups{filepath.Join(folder, "cgroups")}, Host: filepath.Join(folder, "host")}
 	m.restart()
 	t.Cleanup(func() {
@@ -276,7 +278,8 @@ func (m *machine) told(pod *core.Pod) api.PodStatus {
 func (m *machine) change(name, keys string) {
 	m.t.Helper()
 	var promise api.Promise
-	if err := m.client.Get(context.Background(), types.NamespacedName{Namespace: "default", Name: name}, &promise); err != nil {
+	key := types.NamespacedName{Namespace: "default", Name: name}
+	if err := m.client.Get(context.Background(), key, &promise); err != nil {
 		m.t.Fatal(err)
 	}
 	promise.Spec = objects.Promise(m.t, name, keys).Spec

@@ -35,7 +35,8 @@ func (a *Agent) recall() error {
 		return err
 	}
 	if err := json.Unmarshal(text, &a.memory); err != nil {
-		return fmt.Errorf("%s: %w; take it away, then all pods of this node are admitted anew", a.Giusto.file("agent.json"), err)
+		return fmt.Errorf("%s: %w; take it away, then all pods of this node are admitted anew",
+			a.Giusto.file("agent.json"), err)
 	}
 	a.written = text
 	return nil
@@ -50,7 +51,8 @@ func (a *Agent) restore() error {
 		err := a.Planner.Runs(node, name, keys)
 		var input *planner.Input
 		if errors.As(err, &input) {
-			slog.Warn("what an agent of another version admitted makes no sense: it is asked for anew", "service", name, "why", err)
+			slog.Warn("what an agent of another version admitted makes no sense: it is asked for anew",
+				"service", name, "why", err)
 			delete(a.memory.Admitted, name)
 		} else if err != nil {
 			return err

@@ -141,7 +141,8 @@ func TestTheDeathOfGiustoRunIsToldBeforeItIsMended(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "giusto")
 	ok(t, syscall.Mkfifo(fifo, 0o600))
 	script := filepath.Join(t.TempDir(), "slow")
-	ok(t, os.WriteFile(script, []byte("#!/bin/sh\n[ \"$1\" = plan ] && read -r _ <"+fifo+"\nexec "+m.Giusto.Program+" \"$@\"\n"), 0o700))
+	text := "#!/bin/sh\n[ \"$1\" = plan ] && read -r _ <" + fifo + "\nexec " + m.Giusto.Program + " \"$@\"\n"
+	ok(t, os.WriteFile(script, []byte(text), 0o700))
 	m.Giusto.Program = script
 	done := make(chan error, 1)
 	go func() { done <- m.step() }()
@@ -175,7 +176,8 @@ func TestAgentsKnowWhetherTheyAreReplacedOrTakenAway(t *testing.T) {
 	set := &apps.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "agent", UID: "first"}}
 	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "agent-x"}}
 	yes := true
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", UID: types.UID("first"), Controller: &yes}}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		{Kind: "DaemonSet", Name: "agent", UID: types.UID("first"), Controller: &yes}}
 	to := fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(set, pod).Build()
 	own, err := SetOf(ctx, to, "own", "agent-x")
 	ok(t, err)

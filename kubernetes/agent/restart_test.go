@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	small, large, over = `{"promise":{"supply":"1ms/10ms"}}`, `{"promise":{"supply":"8ms/10ms"}}`, `{"promise":{"supply":"99ms/100ms"}}`
-	smallIn, largeIn   = `{"supply":"1ms/10ms"}`, `{"supply":"8ms/10ms"}`
+	smallIn, largeIn = `{"supply":"1ms/10ms"}`, `{"supply":"8ms/10ms"}`
+	small, large     = `{"promise":` + smallIn + `}`, `{"promise":` + largeIn + `}`
+	over             = `{"promise":{"supply":"99ms/100ms"}}`
 )
 
 func ok(t *testing.T, err error) {
@@ -40,7 +41,8 @@ func TestWhatIsInForceStaysSoWhenTheAgentStartsAgain(t *testing.T) {
 		if own.Enforced || own.Reason != "DoesNotFit" || !has(own.Message, "stays in force") {
 			t.Errorf("it says %+v", own)
 		}
-		if own.Admitted == nil || string(own.Admitted.Raw) != small || own.Refused == nil || string(own.Refused.Raw) != over {
+		if own.Admitted == nil || string(own.Admitted.Raw) != small ||
+			own.Refused == nil || string(own.Refused.Raw) != over {
 			t.Errorf("admitted %s, refused %s", own.Admitted, own.Refused)
 		}
 	}

@@ -204,8 +204,8 @@ func Index(ctx context.Context, m manager.Manager) error {
 	})
 }
 
-// publish writes the extended resource into the status of a node; 0: takes it out. A node that said that it has none of it would
-// have kubelet reject, when it starts again, the pods that asked for it and run; of what a node does not tell kubelet asks nothing.
+// publish writes the extended resource into the status of a node; 0: takes it out. Of a node that said that it has none of it,
+// kubelet would reject, when it starts again, the pods that asked for it and run; of what a node does not tell it asks nothing.
 // kubelet leaves it there, but for a reboot.
 func (c *Controller) publish(ctx context.Context, node *core.Node, capacity int64) error {
 	has := func(list core.ResourceList) bool {

@@ -33,7 +33,9 @@ func following(t *testing.T, all ...client.Object) *Controller {
 			return []string{pod.(*core.Pod).Spec.NodeName}
 		}).Build()
 	c := &Controller{Client: to, live: to, Ledger: ledger.New(objects.Planner(t), to)}
-	c.Extender = &extender.Extender{Ledger: c.Ledger, Client: to, Live: to, Events: record.NewFakeRecorder(100), Ready: c.Ready}
+	c.Extender = &extender.Extender{
+		Ledger: c.Ledger, Client: to, Live: to, Events: record.NewFakeRecorder(100), Ready: c.Ready,
+	}
 	if err := c.load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,8 @@ func TestWhatAnAgentSaysHoldsForItsNodeAndForHalfAMinute(t *testing.T) {
 			"AgentSilent", "NotEnforced"},
 		{"another node's agent says so", []*api.GiustoNode{objects.Node("node-0"), enforcing("node-1", pod)}, 0,
 			"False", "Unknown", "Starting", "NotEnforced"},
-		{"its node has no agent", []*api.GiustoNode{enforcing("node-1", pod)}, 0, "False", "Unknown", "NoAgent", "NotEnforced"},
+		{"its node has no agent", []*api.GiustoNode{enforcing("node-1", pod)}, 0,
+			"False", "Unknown", "NoAgent", "NotEnforced"},
 	} {
 		t.Run(one.what, func(t *testing.T) {
 			all := []client.Object{web.DeepCopy(), pod.DeepCopy()}
@@ -183,7 +186,8 @@ func TestAtItsStartWhatRunsCountsFirst(t *testing.T) {
 		if err := c.Ledger.No(objects.Pod("db", number).UID); err != nil {
 			t.Errorf("it runs, and does not count: %v", err)
 		}
-		if err := c.Ledger.No(objects.Pod("rest", number).UID); err == nil || !strings.Contains(err.Error(), "does not fit") {
+		err := c.Ledger.No(objects.Pod("rest", number).UID)
+		if err == nil || !strings.Contains(err.Error(), "does not fit") {
 			t.Errorf("what is not in force has taken the room: %v", err)
 		}
 	}

@@ -2,9 +2,9 @@
 
 // Package ledger keeps the planner's picture of the cluster: which nodes there are, and which pods with promises are on them.
 //
-// It follows the API server's objects, and is ahead of them by what was bound and not told back yet. Of what is in force on a node
-// its agent is right: it tells what it has admitted of each pod, and which change it has refused. What a node has no room for
-// (another scheduler put it there) is not counted: its agent does not enforce it either.
+// It follows the API server's objects, and is ahead of them by what was bound and not told back yet. Of what is in force on a
+// node its agent is right: it tells what it has admitted of each pod, and which change it has refused. What a node has no room
+// for (another scheduler put it there) is not counted: its agent does not enforce it either.
 package ledger
 
 import (
