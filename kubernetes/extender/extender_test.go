@@ -23,6 +23,8 @@ import (
 	objects "giusto.dev/kubernetes/testing"
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,7 +66,10 @@ func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
 		}
 		return apierrors.NewTimeoutError("no answer", 1)
 	}
-	c.client = fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(promises...).
+	// A tracker of field managers takes longer for each object than a placement does.
+	scheme := objects.Scheme(t)
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(promises...).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: bind}).Build()
 	c.books = ledger.New(c.plans, c.client)
 	c.own = &Extender{

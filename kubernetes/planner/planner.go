@@ -70,6 +70,8 @@ const (
 	search = 60 * time.Second
 	// atOnce is how many nodes are asked about in one question: others get their turns between them.
 	atOnce = 64
+	// most is how many different promises and machines a child is told of: it remembers all, and another one takes its place.
+	most = 10_000
 )
 
 // Planner is the child, and what it was told. Its methods may be called at the same time; one question is answered at a time.
@@ -77,9 +79,11 @@ type Planner struct {
 	program string
 	aside   bool // in time that others leave
 	limit   time.Duration
+	most    int
 
 	lock  sync.Mutex
 	nodes map[string]*node
+	told  map[string]struct{} // promises and facts, since the child was started
 	child *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Reader
@@ -88,7 +92,7 @@ type Planner struct {
 
 // New is a planner that runs program, which is giusto. The child starts with the first question.
 func New(program string) *Planner {
-	return &Planner{program: program, limit: limit, nodes: map[string]*node{}}
+	return &Planner{program: program, limit: limit, most: most, nodes: map[string]*node{}}
 }
 
 // Close ends the child.
@@ -140,6 +144,7 @@ func (p *Planner) start() error {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, child.Process.Pid, 19)
 	}
 	p.child, p.in, p.out = child, in, bufio.NewReaderSize(out, 1<<20)
+	p.told = map[string]struct{}{}
 	for name, node := range p.nodes {
 		if _, err := p.once(node.told); err != nil {
 			return err
@@ -189,6 +194,18 @@ func (p *Planner) once(question any) ([]byte, error) {
 	}
 	p.end()
 	return nil, err
+}
+
+// tells notes what the next question tells the child. Where it was told too much, another one takes its place.
+func (p *Planner) tells(text json.RawMessage) {
+	if _, known := p.told[string(text)]; known || p.child == nil {
+		return
+	}
+	if len(p.told) >= p.most {
+		p.end()
+		return
+	}
+	p.told[string(text)] = struct{}{}
 }
 
 // ask asks, and once more where the child has ended meanwhile. What it refuses is an error.
@@ -260,6 +277,7 @@ func (p *Planner) Node(name, cores, keepFree string, facts json.RawMessage) (int
 	var answer struct {
 		Thousandths int64 `json:"thousandths"`
 	}
+	p.tells(facts)
 	if err := p.ask(told, &answer); err != nil {
 		return 0, err
 	}
@@ -293,6 +311,7 @@ func (p *Planner) Runs(nodeName, name string, keys json.RawMessage) error {
 }
 
 func (p *Planner) put(question map[string]any, nodeName string, one service) error {
+	p.tells(one.keys)
 	if err := p.ask(question, nil); err != nil {
 		return err
 	}
@@ -325,6 +344,7 @@ func (p *Planner) Fits(keys json.RawMessage, nodes, without []string) (Fit, erro
 		}
 		var fit Fit
 		p.lock.Lock()
+		p.tells(keys)
 		err := p.ask(question, &fit)
 		p.lock.Unlock()
 		if err != nil {

@@ -5,6 +5,7 @@ package planner
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,29 @@ func TestAQuestionHasATimeLimit(t *testing.T) {
 	}
 	if got, expected := strings.Join(do, " "), "node puta fits node runsa putb"; got != expected {
 		t.Errorf("asked: %s; expected %s", got, expected)
+	}
+}
+
+// A child remembers each promise that it was asked about: after so many another one takes its place, and is told what there is.
+func TestAChildIsReplacedWhenItWasToldTooMuch(t *testing.T) {
+	p, asked := scripted(t)
+	p.most = 3
+	if _, err := p.Node("n", "0-1", "", json.RawMessage(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	pids := map[int]bool{}
+	for number := range 10 {
+		if err := p.Put("n", "a", json.RawMessage(fmt.Sprintf(`{"at-least":"%d%%"}`, number))); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.told) > p.most {
+			t.Errorf("%d are remembered", len(p.told))
+		}
+		pids[p.Pid()] = true
+	}
+	text, err := os.ReadFile(asked)
+	if again := strings.Count(string(text), `"runs":true`); err != nil || len(pids) < 3 || again != len(pids)-1 {
+		t.Errorf("%d children, told again %d times (%v)", len(pids), again, err)
 	}
 }
 
