@@ -118,6 +118,13 @@ func TestARefusedChangeKeepsWhatWasAdmitted(t *testing.T) {
 	b.change(web, `{"promise":"always"}`)
 	b.pod(pod)
 	b.counts(4, "the change makes no sense")
+	too := objects.Promise(t, "too", small)
+	too.Spec.Selector = web.Spec.Selector
+	if err := b.client.Create(context.Background(), too); err != nil {
+		t.Fatal(err)
+	}
+	b.pod(pod)
+	b.counts(4, "two promises select it")
 }
 
 // The agent may know better: what it told that it has admitted counts, as soon as it has decided.
