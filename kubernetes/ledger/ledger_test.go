@@ -162,6 +162,22 @@ func TestTheNodeIsRightAboutWhatIsInForceThere(t *testing.T) {
 	}
 }
 
+// What an agent of another version tells of one pod, and makes no sense here, hides nothing of the others.
+func TestWordsThatAreNotKnownHarmOnePodAlone(t *testing.T) {
+	b := open(t, objects.Promise(t, "web", small))
+	one, other := on(objects.Pod("web", 0), "node-0"), on(objects.Pod("web", 1), "node-0")
+	b.pod(one)
+	b.pod(other)
+	node := told(one, `{"promise":"of the future"}`, "")
+	node.Status.Pods = append(node.Status.Pods, told(other, large, "").Status.Pods...)
+	b.entries[one.UID].undecided, b.entries[other.UID].undecided = false, false
+	b.node(node)
+	b.counts(2, "one has what it had, and the other what its agent says")
+	if string(b.entries[other.UID].keys) != large {
+		t.Errorf("it counts with %s", b.entries[other.UID].keys)
+	}
+}
+
 // After a restart what runs counts, before all that is asked anew.
 func TestAfterARestartWhatRunsCounts(t *testing.T) {
 	web := objects.Promise(t, "web", `{"promise":{"supply":"99ms/100ms"}}`) // raised beyond what fits
