@@ -23,6 +23,7 @@ from cluster import LEFT, NODE, RECORD, SETTINGS, TARGET, Cluster, mounts, wait 
 from guard import Guard  # noqa: E402
 
 CONTROL = Path("/run/giusto-kubernetes/state/control")
+HOST = Path("/run/giusto/control")  # of giusto.service
 TRUE_WITHIN = 5.0
 # Of a core, beyond what is kept free and what the manager takes (docs/decisions/0005).
 MOST = 0.93
@@ -155,7 +156,7 @@ class Kubernetes(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         Guard.recover(RECORD)
-        if giusto_status() is not None or giusto_status(Path("/run/giusto/control")) is not None:
+        if giusto_status() is not None or giusto_status(HOST) is not None:
             raise unittest.SkipTest("another giusto runs here")
         cls.before = cls.host()
         cls.outside_before = cls.outside()
@@ -494,6 +495,26 @@ class Kubernetes(unittest.TestCase):
         self.until("web", "Enforced", "Unknown", "AgentSilent")
         wait("giusto.io/cpu is not published", lambda: "giusto.io/cpu" not in cluster.get("node", NODE)["status"]["allocatable"])
         cluster.kubectl("apply", "-k", cluster.folder / "overlay")
+        self.until("web", "Enforced", "True")
+
+    def test_9_a_giusto_run_of_the_host_is_left_alone(self) -> None:
+        """Its node takes no promises as long as it is there."""
+        cluster = self.cluster
+        site = cluster.folder / "host.yaml"
+        site.write_text("giusto: 1\nhosts: {host: {cores: 0}}\nservices: {own: {start: sleep 1000, promise: leftovers}}\n")
+        own = subprocess.Popen([TARGET / "release/giusto", "run", site], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait("the host's own giusto enforces", lambda: (giusto_status(HOST) or {}).get("state") == "enforcing")
+            wait("the node says so", lambda: self.condition("giustonode", NODE, "Ready")["reason"] == "AnotherGiusto")
+            cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                          workload("web", "busybox", ["/bin/sleep", "1000"], schedulerName="giusto"))
+            self.until("web", "Placed", "False", "DoesNotFit")
+            self.assertIsNone(giusto_status())
+            host = giusto_status(HOST) or {}
+            self.assertEqual((host["pid"], [one["name"] for one in host["services"]]), (own.pid, ["own"]))
+        finally:
+            own.terminate()
+            own.wait(60)
         self.until("web", "Enforced", "True")
 
     def tearDown(self) -> None:
