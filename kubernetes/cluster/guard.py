@@ -101,10 +101,10 @@ def undo(record: dict[str, Any]) -> None:
         if start is not None and started(pid) == start:
             os.kill(pid, signal.SIGKILL)
     end_shims(record["folder"])
+    own = [top for top in tops(Path(record["root"])) if str(top) not in record["cgroups"]]
+    end_containers(own)  # the agent, too, which would start giusto run again
     if not record["giusto"]:
         end_giusto(Path(record["root"]) / GIUSTO)
-    own = [top for top in tops(Path(record["root"])) if str(top) not in record["cgroups"]]
-    end_containers(own)
     for mount in sorted(mounts() - set(record["mounts"]), key=len, reverse=True):
         if mount.startswith((record["folder"], "/run/netns", "/run/containerd", "/var/lib/kubelet")):
             subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
