@@ -279,6 +279,32 @@ class Kubernetes(unittest.TestCase):
 
     # what is shown
 
+    def test_0_the_example_of_the_documentation(self) -> None:
+        """Commands 6 to 9 of docs/kubernetes.md; `setUpClass` has done those before. Only the images are this test's."""
+        cluster = self.cluster
+        overlay = cluster.folder / "example"
+        overlay.mkdir()
+        shutil.copy(ROOT / "kubernetes/deploy/example.yaml", overlay)
+        redis = [{"op": "add", "path": "/spec/template/spec/containers/0/command", "value": ["/usr/bin/redis-server"]},
+                 {"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--save", ""]}]
+        (overlay / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["example.yaml"],
+            "images": [{"name": name, "newName": f"giusto.test/{name}", "newTag": "1"} for name in ("redis", "busybox")],
+            "patches": [{"target": {"kind": "Deployment", "name": "cache"}, "patch": json.dumps(redis)}],
+        }))
+        nodes = cluster.kubectl("get", "giustonodes").stdout.splitlines()
+        self.assertRegex(nodes[0], r"^NAME +READY ")
+        self.assertRegex(nodes[1], rf"^{NODE} +True ")
+        cluster.kubectl("apply", "-k", overlay)
+        self.until("cache", "Enforced", "True")
+        wait("the hogs run", lambda: [pod["status"]["phase"] for pod in self.pods("hog")] == ["Running"] * 2)
+        told = cluster.kubectl("get", "promises").stdout.splitlines()
+        self.assertRegex(told[0], r"^NAME +PROMISED +NOW +PODS +PLACED +ENFORCED +KEPT")
+        self.assertRegex(told[1], r"^cache +as-if-alone .* 1 +True +True ")
+        described = cluster.kubectl("describe", "promise", "cache").stdout
+        for kind in ("Planned", "Placed", "Enforced", "Kept"):
+            self.assertRegex(described, rf"Type: +{kind}\n")
+
     def test_1_a_promise_is_enforced_beside_hogs_and_goes_with_its_pods(self) -> None:
         cluster = self.cluster
         begin = time.monotonic()
@@ -481,21 +507,25 @@ class Kubernetes(unittest.TestCase):
         cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
                       workload("web", "busybox", SPIN, schedulerName="giusto"))
         self.until("web", "Enforced", "True")
-        uid = self.pods("web")[0]["metadata"]["uid"]
-        def in_its_cgroup() -> bool:
-            procs = list(Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs"))
-            return len(procs) == 2 and all(path.read_text() for path in procs)
         cluster.kubectl("-n", OWN, "rollout", "restart", "daemonset/agent")
         cluster.kubectl("-n", OWN, "rollout", "status", "daemonset/agent", "--timeout=100s")
         self.assertIsNotNone(giusto_status(), "giusto run did not outlive the agent that was replaced")
         cluster.kubectl("-n", OWN, "delete", "daemonset", "agent")
-        wait("giusto run has ended", lambda: giusto_status() is None)
-        wait("the node is as it was", lambda: in_its_cgroup() and not Path("/run/giusto-kubernetes").exists())
-        self.assertEqual(self.host(), self.before)
+        self.left_as_found()
         self.until("web", "Enforced", "Unknown", "AgentSilent")
         wait("giusto.io/cpu is not published", lambda: "giusto.io/cpu" not in cluster.get("node", NODE)["status"]["allocatable"])
         cluster.kubectl("apply", "-k", cluster.folder / "overlay")
         self.until("web", "Enforced", "True")
+
+    def left_as_found(self) -> None:
+        """Waits until the node is, with the pod of `web` still there."""
+        uid = self.pods("web")[0]["metadata"]["uid"]
+        def in_its_cgroup() -> bool:
+            procs = list(Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs"))
+            return len(procs) == 2 and all(path.read_text() for path in procs)
+        wait("giusto run has ended", lambda: giusto_status() is None)
+        wait("the node is as it was", lambda: in_its_cgroup() and not Path("/run/giusto-kubernetes").exists())
+        self.assertEqual(self.host(), self.before)
 
     def test_9_a_giusto_run_of_the_host_is_left_alone(self) -> None:
         """Its node takes no promises as long as it is there."""
@@ -516,6 +546,15 @@ class Kubernetes(unittest.TestCase):
             own.terminate()
             own.wait(60)
         self.until("web", "Enforced", "True")
+
+    def test_all_of_it_is_taken_away_at_once(self) -> None:
+        """As docs/kubernetes.md says, and last: rights and kinds go with the agents."""
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                      workload("web", "busybox", SPIN, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        cluster.kubectl("delete", "-k", cluster.folder / "overlay", "--wait=false")
+        self.left_as_found()
 
     def tearDown(self) -> None:
         self.cluster.kubectl("delete", "deployments,promises", "--all", "--wait=true", check=False)

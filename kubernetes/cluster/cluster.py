@@ -217,8 +217,8 @@ class Cluster:
         images.archive(archives / "redis.tar", "giusto.test/redis:1",
                        {"usr/bin/redis-server": redis, "bin/sh": Path("/bin/busybox"), **images.libraries(redis)},
                        ["/usr/bin/redis-server"])
-        images.archive(archives / "giusto.tar", "giusto.test/giusto-kubernetes:1",
-                       images.giusto(PROGRAMS / "giusto-kubernetes", TARGET / "release/giusto"), ["/usr/bin/giusto-kubernetes"])
+        subprocess.run([ROOT / "kubernetes/image.sh", archives / "giusto.tar", "giusto.test/giusto-kubernetes:1"], check=True,
+                       stdout=subprocess.DEVNULL, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)})
         images.archive(archives / "scheduler.tar", "giusto.test/kube-scheduler:1",
                        {"usr/bin/kube-scheduler": PROGRAMS / "kube-scheduler"}, ["/usr/bin/kube-scheduler"])
         for file in sorted(archives.glob("*.tar")):
