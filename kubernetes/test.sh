@@ -13,5 +13,6 @@ command -v go >/dev/null || {
 	exit 77
 }
 [ "${1-}" != soak ] || export GIUSTO_SOAK=1
+python3 cluster/guard_test.py
 go vet ./...
 go test -count=1 -timeout 30m -v ./... 2>&1 | grep -vE '^(=== RUN|PASS$|\?)'

@@ -19,21 +19,23 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "kubernetes/cluster"))
-from cluster import LEFT, NODE, SETTINGS, TARGET, Cluster, wait  # noqa: E402
+from cluster import LEFT, NODE, RECORD, SETTINGS, TARGET, Cluster, mounts, wait  # noqa: E402
+from guard import Guard  # noqa: E402
 
-CONTROL = Path("/run/giusto/control")
+CONTROL = Path("/run/giusto-kubernetes/state/control")
+HOST = Path("/run/giusto/control")  # of giusto.service
 TRUE_WITHIN = 5.0
 # Of a core, beyond what is kept free and what the manager takes (docs/decisions/0005).
 MOST = 0.93
 OWN = "giusto-system"
 
 
-def giusto_status() -> dict[str, Any] | None:
+def giusto_status(control: Path = CONTROL) -> dict[str, Any] | None:
     """What the node's giusto run says; `None`: none runs."""
     try:
         with socket.socket(socket.AF_UNIX) as to:
             to.settimeout(5)
-            to.connect(str(CONTROL))
+            to.connect(str(control))
             to.sendall(b'{"do":"status"}\n')
             with to.makefile() as answer:
                 told: dict[str, Any] = json.loads(answer.readline())
@@ -153,7 +155,8 @@ class Kubernetes(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        if giusto_status() is not None:
+        Guard.recover(RECORD)
+        if giusto_status() is not None or giusto_status(HOST) is not None:
             raise unittest.SkipTest("another giusto runs here")
         cls.before = cls.host()
         cls.outside_before = cls.outside()
@@ -217,7 +220,7 @@ class Kubernetes(unittest.TestCase):
         return {
             "settings": [(Path("/proc/sys") / name).read_text() for name in SETTINGS], "rules": rules,
             "folders": [sorted(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT],
-            "interfaces": sorted(os.listdir("/sys/class/net")), "mounts": sorted(Cluster.mounts()),
+            "interfaces": sorted(os.listdir("/sys/class/net")), "mounts": sorted(mounts()),
             "cgroups": sorted(str(one) for one in Path("/sys/fs/cgroup").glob("*/kubepods")),
         }
 
@@ -275,6 +278,32 @@ class Kubernetes(unittest.TestCase):
         return (int(groups[0].read_text()) - before) / 1e9 / (time.monotonic() - begin)
 
     # what is shown
+
+    def test_0_the_example_of_the_documentation(self) -> None:
+        """Commands 6 to 9 of docs/kubernetes.md; `setUpClass` has done those before. Only the images are this test's."""
+        cluster = self.cluster
+        overlay = cluster.folder / "example"
+        overlay.mkdir()
+        shutil.copy(ROOT / "kubernetes/deploy/example.yaml", overlay)
+        redis = [{"op": "add", "path": "/spec/template/spec/containers/0/command", "value": ["/usr/bin/redis-server"]},
+                 {"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--save", ""]}]
+        (overlay / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["example.yaml"],
+            "images": [{"name": name, "newName": f"giusto.test/{name}", "newTag": "1"} for name in ("redis", "busybox")],
+            "patches": [{"target": {"kind": "Deployment", "name": "cache"}, "patch": json.dumps(redis)}],
+        }))
+        nodes = cluster.kubectl("get", "giustonodes").stdout.splitlines()
+        self.assertRegex(nodes[0], r"^NAME +READY ")
+        self.assertRegex(nodes[1], rf"^{NODE} +True ")
+        cluster.kubectl("apply", "-k", overlay)
+        self.until("cache", "Enforced", "True")
+        wait("the hogs run", lambda: [pod["status"]["phase"] for pod in self.pods("hog")] == ["Running"] * 2)
+        told = cluster.kubectl("get", "promises").stdout.splitlines()
+        self.assertRegex(told[0], r"^NAME +PROMISED +NOW +PODS +PLACED +ENFORCED +KEPT")
+        self.assertRegex(told[1], r"^cache +as-if-alone .* 1 +True +True ")
+        described = cluster.kubectl("describe", "promise", "cache").stdout
+        for kind in ("Planned", "Placed", "Enforced", "Kept"):
+            self.assertRegex(described, rf"Type: +{kind}\n")
 
     def test_1_a_promise_is_enforced_beside_hogs_and_goes_with_its_pods(self) -> None:
         cluster = self.cluster
@@ -440,6 +469,92 @@ class Kubernetes(unittest.TestCase):
         uid = self.pods("web")[0]["metadata"]["uid"]
         groups = [path.read_text() for path in Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs")]
         self.assertEqual(len([text for text in groups if text]), 2, "a container's processes are not in its cpu cgroup again")
+
+    def test_7_a_change_that_does_not_fit_changes_nothing_also_after_deaths(self) -> None:
+        """Of the agent, and of the agent with giusto run, and of the extender. Another pod gets no room that is in force."""
+        cluster = self.cluster
+        cores = len(os.sched_getaffinity(0))
+        cluster.apply(promise("web", {"promise": {"supply": "6ms/10ms"}}),
+                      workload("web", "busybox", ["/bin/sleep", "1000"], cores, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        def shares() -> list[int]:
+            return [one["budget_ns"] * 10**7 // one["period_ns"] for one in (giusto_status() or {"services": []})["services"]]
+        before = shares()
+        cluster.apply(promise("web", {"promise": {"supply": "99ms/100ms"}}))
+        self.assertIn("stays in force", self.until("web", "Enforced", "False", "DoesNotFit")["message"])
+        run = (giusto_status() or {})["pid"]
+        for what, do in (
+            ("the agent", lambda: self.kill("agent")),
+            ("the agent and giusto run", lambda: (os.kill(run, signal.SIGKILL), self.kill("agent"))),
+            ("the extender", lambda: self.kill("extender")),
+        ):
+            do()
+            wait(f"kill -9 of {what}: what was in force is so again", lambda: shares() == before)
+            self.until("web", "Enforced", "False", "DoesNotFit")
+            self.assertEqual(shares(), before, f"after kill -9 of {what}")
+        # What does not fit beside what is in force is refused by the scheduler.
+        cluster.apply(promise("late", {"promise": {"supply": "6ms/10ms"}}),
+                      workload("late", "busybox", ["/bin/sleep", "1000"], schedulerName="giusto"))
+        self.until("late", "Placed", "False", "DoesNotFit")
+        self.assertEqual(shares(), before)
+        cluster.kubectl("delete", "deployment", "late")
+        cluster.apply(promise("web", {"promise": {"supply": "6ms/10ms"}}))
+        self.until("web", "Enforced", "True")
+
+    def test_8_agents_that_are_deleted_leave_the_node_as_it_was(self) -> None:
+        """Before their promises, as those do who are in a hurry."""
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                      workload("web", "busybox", SPIN, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        cluster.kubectl("-n", OWN, "rollout", "restart", "daemonset/agent")
+        cluster.kubectl("-n", OWN, "rollout", "status", "daemonset/agent", "--timeout=100s")
+        self.assertIsNotNone(giusto_status(), "giusto run did not outlive the agent that was replaced")
+        cluster.kubectl("-n", OWN, "delete", "daemonset", "agent")
+        self.left_as_found()
+        self.until("web", "Enforced", "Unknown", "AgentSilent")
+        wait("giusto.io/cpu is not published", lambda: "giusto.io/cpu" not in cluster.get("node", NODE)["status"]["allocatable"])
+        cluster.kubectl("apply", "-k", cluster.folder / "overlay")
+        self.until("web", "Enforced", "True")
+
+    def left_as_found(self) -> None:
+        """Waits until the node is, with the pod of `web` still there."""
+        uid = self.pods("web")[0]["metadata"]["uid"]
+        def in_its_cgroup() -> bool:
+            procs = list(Path("/sys/fs/cgroup/cpu").glob(f"kubepods/**/pod{uid}/*/cgroup.procs"))
+            return len(procs) == 2 and all(path.read_text() for path in procs)
+        wait("giusto run has ended", lambda: giusto_status() is None)
+        wait("the node is as it was", lambda: in_its_cgroup() and not Path("/run/giusto-kubernetes").exists())
+        self.assertEqual(self.host(), self.before)
+
+    def test_9_a_giusto_run_of_the_host_is_left_alone(self) -> None:
+        """Its node takes no promises as long as it is there."""
+        cluster = self.cluster
+        site = cluster.folder / "host.yaml"
+        site.write_text("giusto: 1\nhosts: {host: {cores: 0}}\nservices: {own: {start: sleep 1000, promise: leftovers}}\n")
+        own = subprocess.Popen([TARGET / "release/giusto", "run", site], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait("the host's own giusto enforces", lambda: (giusto_status(HOST) or {}).get("state") == "enforcing")
+            wait("the node says so", lambda: self.condition("giustonode", NODE, "Ready")["reason"] == "AnotherGiusto")
+            cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                          workload("web", "busybox", ["/bin/sleep", "1000"], schedulerName="giusto"))
+            self.until("web", "Placed", "False", "DoesNotFit")
+            self.assertIsNone(giusto_status())
+            host = giusto_status(HOST) or {}
+            self.assertEqual((host["pid"], [one["name"] for one in host["services"]]), (own.pid, ["own"]))
+        finally:
+            own.terminate()
+            own.wait(60)
+        self.until("web", "Enforced", "True")
+
+    def test_all_of_it_is_taken_away_at_once(self) -> None:
+        """As docs/kubernetes.md says, and last: rights and kinds go with the agents."""
+        cluster = self.cluster
+        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                      workload("web", "busybox", SPIN, schedulerName="giusto"))
+        self.until("web", "Enforced", "True")
+        cluster.kubectl("delete", "-k", cluster.folder / "overlay", "--wait=false")
+        self.left_as_found()
 
     def tearDown(self) -> None:
         self.cluster.kubectl("delete", "deployments,promises", "--all", "--wait=true", check=False)

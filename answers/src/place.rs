@@ -41,6 +41,9 @@ enum Request {
         node: String,
         name: String,
         keys: Keys,
+        /// It runs there already: it counts, whether it would be admitted now or not.
+        #[serde(default)]
+        runs: bool,
     },
     Remove {
         node: String,
@@ -149,7 +152,13 @@ impl<'a> Places<'a> {
                 self.nodes.remove(&node);
                 json!({"giusto": 1})
             }
-            Request::Put { node, name, keys } => self.put(&node, &name, &keys)?,
+            Request::Put { node, name, keys, runs: true } => {
+                let number = self.number(&keys)?;
+                let own = self.nodes.get_mut(&node).ok_or_else(|| unknown(&node))?;
+                own.services.insert(name, number);
+                json!({"giusto": 1})
+            }
+            Request::Put { node, name, keys, runs: false } => self.put(&node, &name, &keys)?,
             Request::Remove { node, name } => {
                 self.nodes.get_mut(&node).map(|own| own.services.remove(&name));
                 json!({"giusto": 1})
@@ -178,9 +187,7 @@ impl<'a> Places<'a> {
     }
 
     fn known(&self, node: &str) -> Result<&Node, No> {
-        self.nodes
-            .get(node)
-            .ok_or_else(|| No::Input(format!("there is no host '{node}'; tell it with \"do\":\"node\"")))
+        self.nodes.get(node).ok_or_else(|| unknown(node))
     }
 
     fn class(&self, node: &str) -> Result<&Class, No> {
@@ -225,9 +232,16 @@ impl<'a> Places<'a> {
             Verdict::No(_) => {
                 let mut services = self.known(node)?.services.clone();
                 services.insert(name.into(), number);
-                // The same, with the names of services and with what would fit.
-                giusto_planner::plan(&self.named(node, &services)?, &self.class(node)?.facts)?;
-                json!({"giusto": 1, "refused": null})
+                // The same with the names of services. What would fit takes many plans, and is asked for with "why".
+                let planned = admit(&self.named(node, &services)?, &self.class(node)?.facts, &Kept::default());
+                let refused = planned.err().map(|refusal| {
+                    let mut refused = Refused::new(&refusal, None, code(&refusal));
+                    if let (Some(service), Some(cause)) = (&refused.service, &refused.cause) {
+                        refused.text = format!("service '{service}' does not fit: {cause}");
+                    }
+                    refused
+                });
+                json!({"giusto": 1, "refused": refused})
             }
         })
     }
@@ -294,6 +308,10 @@ impl<'a> Places<'a> {
             |(name, number): (&String, &usize)| Service { name: name.clone(), ..self.asked[*number].1.clone() };
         Ok(of(self.class(node)?.host.clone(), all.into_iter().map(service).collect()))
     }
+}
+
+fn unknown(node: &str) -> No {
+    No::Input(format!("there is no host '{node}'; tell it with \"do\":\"node\""))
 }
 
 fn of(host: Host, services: Vec<Service>) -> Site {

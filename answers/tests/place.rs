@@ -44,8 +44,12 @@ fn services_fit_until_the_plan_of_the_same_site_is_refused() {
             taken += 1;
             continue;
         }
-        assert_eq!(put["refused"]["text"], whole.unwrap_err().to_string());
-        assert!(put["refused"]["nearest"].as_array().is_some_and(|all| !all.is_empty()), "{put}");
+        let (text, whole) = (put["refused"]["text"].as_str().unwrap(), whole.unwrap_err().to_string());
+        assert!(whole.starts_with(&format!("{text}; it fits with ")), "{text}\n{whole}");
+        let nearest = |told: &Value| told["refused"]["nearest"].as_array().is_some_and(|all| !all.is_empty());
+        assert!(!nearest(&put), "who puts does not wait for the search of what would fit: {put}");
+        let why = ask(&mut places, json!({"do": "why", "node": "a", "name": name, "keys": supply("3ms/10ms")}));
+        assert!(why["refused"]["text"] == whole && nearest(&why), "{why}");
         break;
     }
     assert_eq!(taken, 6); // three a core: with the manager's work for each period a fourth has no place
@@ -69,6 +73,25 @@ fn hosts_are_asked_at_once_and_a_removed_service_leaves_its_room() {
     assert!(ask(&mut places, without)["left"]["a"].is_u64());
     ask(&mut places, json!({"do": "remove", "node": "a", "name": "one"}));
     assert!(ask(&mut places, question)["left"]["a"].is_u64());
+}
+
+/// Who starts again tells what runs, in any order and whatever became of the host meanwhile: it counts.
+#[test]
+fn what_runs_counts_whether_it_would_be_admitted_or_not() {
+    let mut places = with_nodes(&["a"], &machine);
+    let whole = json!({"promise": "as-if-alone", "tasks": [{"wcet": "1ms", "period": "10ms"}]});
+    for name in ["one", "two", "three"] {
+        let told = ask(&mut places, json!({"do": "put", "node": "a", "name": name, "keys": whole, "runs": true}));
+        assert_eq!(told, json!({"giusto": 1}));
+    }
+    let fits = ask(&mut places, json!({"do": "fits", "keys": supply("1ms/10ms"), "nodes": ["a"]}));
+    assert!(fits["refused"]["a"].is_string(), "{fits}");
+    ask(&mut places, json!({"do": "remove", "node": "a", "name": "three"}));
+    ask(&mut places, json!({"do": "remove", "node": "a", "name": "two"}));
+    let fits = ask(&mut places, json!({"do": "fits", "keys": supply("1ms/10ms"), "nodes": ["a"]}));
+    assert!(fits["left"]["a"].is_u64(), "{fits}");
+    let told = ask(&mut places, json!({"do": "put", "node": "z", "name": "one", "keys": whole, "runs": true}));
+    assert!(told["error"]["reason"].as_str().unwrap().contains("no host 'z'"), "{told}");
 }
 
 #[test]

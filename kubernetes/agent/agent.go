@@ -14,8 +14,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	api "giusto.dev/kubernetes/api/v1alpha1"
@@ -43,6 +43,8 @@ type Agent struct {
 	Kubelet string
 	// Reserved are the cores that kubelet gives to no container (reservedSystemCPUs), where its CPU manager is static.
 	Reserved string
+	// Host is the folder of a giusto run that is not this agent's (giusto.service); "": none is looked for.
+	Host string
 
 	Client  client.Client
 	Planner *planner.Planner
@@ -53,12 +55,22 @@ type Agent struct {
 	probed      time.Time
 	changes     int // of what the planner was told
 	thousandths int64
-	wrong       error // why nothing can be enforced here
+	wrong       *wrong
 	services    map[types.UID]*service
-	inForce     []byte   // the site
-	leaving     []string // cgroups of containers that are let go
+	restored    bool
+	memory      memory
+	written     []byte // of the memory
+	explained   chan explained
+	explaining  bool
 	running     *Status
+	failed      error
 	told        told
+}
+
+// wrong is why nothing can be enforced here.
+type wrong struct {
+	reason string
+	error
 }
 
 // service is that of a pod.
@@ -73,58 +85,103 @@ type service struct {
 	reason   string
 	promised string
 
-	// What was refused, why, and after how many changes: it is asked again after the next.
+	// What was refused, why, and after how many changes: it is asked again after the next. Full: with what would fit.
 	refused json.RawMessage
 	why     error
+	full    bool
 	after   int
+
+	// What giusto run could not take, why, and until when it is left alone: the others do not wait for it.
+	bad   placed
+	cause error
+	until time.Time
 }
 
 // Step looks at the pods of the node, and does what is to be done.
 func (a *Agent) Step(ctx context.Context) error {
-	if time.Since(a.probed) > probes {
-		if err := a.probe(); err != nil {
-			return err
-		}
+	// What has ended is told before it is mended, which takes a while.
+	unknown := a.look()
+	if a.services != nil {
+		_ = a.tell(ctx, cmp.Or(unknown, a.failed)) // it is told again below
 	}
-	if err := a.follow(ctx); err != nil {
-		return err
+	a.failed = a.step(ctx, unknown)
+	if a.services == nil {
+		return a.failed
 	}
-	failed := a.enforce(ctx)
-	if failed == nil {
-		for _, cgroup := range a.leaving {
-			failed = errors.Join(failed, a.Cgroups.Back(cgroup))
-		}
-		a.leaving = nil
-	}
-	status, err := a.Giusto.Status()
-	if err != nil && !errors.Is(err, ErrNotRunning) {
-		failed = cmp.Or(failed, err)
-	}
-	if err != nil {
-		status = nil
-	}
-	a.running = status
-	return errors.Join(failed, a.tell(ctx, failed))
+	unknown = a.look()
+	a.failed = cmp.Or(a.failed, unknown)
+	return errors.Join(a.failed, a.tell(ctx, a.failed))
 }
 
-// probe asks what this machine is.
+// look asks giusto run how it stands. Errors: it does not say; that it does not run is none.
+func (a *Agent) look() error {
+	status, err := a.Giusto.Status()
+	if a.running = status; err != nil {
+		a.running = nil
+	}
+	if errors.Is(err, ErrNotRunning) {
+		return nil
+	}
+	return err
+}
+
+func (a *Agent) step(ctx context.Context, unknown error) error {
+	failed := a.probe()
+	if a.facts == nil {
+		return failed
+	}
+	if !a.restored {
+		if err := a.restore(); err != nil {
+			return err
+		}
+		a.restored = true
+	}
+	if err := cmp.Or(a.follow(ctx), unknown); err != nil {
+		return err
+	}
+	a.explain()
+	return cmp.Or(a.enforce(ctx), failed, a.save())
+}
+
+// probe asks what this machine is, if that was some time ago.
 func (a *Agent) probe() error {
+	if time.Since(a.probed) < probes {
+		return nil
+	}
 	facts, err := a.Planner.Facts(a.Giusto.Backend)
 	if err != nil {
 		return err
 	}
-	a.wrong = a.manager()
+	a.wrong = nil
+	if err := a.manager(); err != nil {
+		a.wrong = &wrong{"CPUManager", err}
+	} else if err := a.another(); err != nil {
+		a.wrong = &wrong{"AnotherGiusto", err}
+	}
 	if !bytes.Equal(facts, a.facts) {
 		if a.thousandths, err = a.Planner.Node(node, a.Cores, a.KeepFree, facts); err != nil {
 			return err
 		}
 		a.changes++
 	}
-	if a.services == nil {
-		a.services = map[types.UID]*service{}
-	}
 	a.facts, a.probed = facts, time.Now()
 	return nil
+}
+
+// another says which giusto run of the host's own enforces here: two would promise the same time twice. Nil: none.
+func (a *Agent) another() error {
+	if a.Host == "" {
+		return nil
+	}
+	status, err := (&Giusto{State: a.Host}).Status()
+	switch {
+	case errors.Is(err, ErrNotRunning):
+		return nil
+	case err != nil:
+		return fmt.Errorf("a giusto run of this host's own (%s) does not answer: %w", a.Host, err)
+	}
+	return fmt.Errorf("process %d is a giusto run of this host's own (%s), which is not touched: end it "+
+		"(systemctl disable --now giusto.service), or let no agent run on this node", status.Pid, a.Host)
 }
 
 // follow takes pods in that came, and those out that went.
@@ -137,18 +194,17 @@ func (a *Agent) follow(ctx context.Context) error {
 	if err := a.Client.List(ctx, &all); err != nil {
 		return err
 	}
-	// What is in force stays so, also after a restart of the agent, when nothing is admitted yet: then the oldest first.
-	waits := map[string]int{}
-	if status, err := a.Giusto.Status(); err == nil {
-		for _, own := range status.Services {
-			waits[own.Name] = -1
-		}
-	}
 	slices.SortFunc(pods.Items, func(one, other core.Pod) int {
-		first := cmp.Compare(waits[promises.Service(&one)], waits[promises.Service(&other)])
-		return cmp.Or(first, one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
+		return cmp.Or(one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
 	})
-	there := map[types.UID]bool{}
+	if a.services == nil {
+		a.services = map[types.UID]*service{}
+	}
+	type its struct {
+		promise *api.Promise
+		err     error
+	}
+	there := map[types.UID]its{}
 	for at := range pods.Items {
 		pod := &pods.Items[at]
 		if pod.Spec.NodeName != a.Node || promises.Finished(pod) {
@@ -158,27 +214,34 @@ func (a *Agent) follow(ctx context.Context) error {
 		if promise == nil && err == nil {
 			continue
 		}
-		there[pod.UID] = true
+		there[pod.UID] = its{promise, err}
 		if a.services[pod.UID] == nil {
-			a.services[pod.UID] = &service{name: promises.Service(pod)}
+			a.services[pod.UID] = a.remembered(promises.Service(pod))
 		}
 		a.services[pod.UID].pod = pod
-		a.one(a.services[pod.UID], promise, err)
 	}
+	// Those that went leave their room to those that came.
 	for uid, own := range a.services {
-		if !there[uid] {
-			delete(a.services, uid)
-			if own.cgroup != "" {
-				a.leaving = append(a.leaving, own.cgroup)
+		if _, is := there[uid]; is {
+			continue
+		}
+		delete(a.services, uid)
+		if own.keys != nil {
+			if err := a.Planner.Remove(node, own.name); err != nil {
+				return err
 			}
-			if own.keys != nil {
-				if err := a.Planner.Remove(node, own.name); err != nil {
-					return err
-				}
-				a.changes++
-			}
+			a.changes++
 		}
 	}
+	if err := a.forget(); err != nil {
+		return err
+	}
+	for at := range pods.Items {
+		if its, is := there[pods.Items[at].UID]; is {
+			a.one(a.services[pods.Items[at].UID], its.promise, its.err)
+		}
+	}
+	a.remember()
 	return nil
 }
 
@@ -198,27 +261,7 @@ func (a *Agent) one(own *service, promise *api.Promise, err error) {
 		own.no = err
 		return
 	}
-	keys, err := promises.Keys(promise)
-	switch {
-	case err != nil || bytes.Equal(keys, own.keys):
-	case bytes.Equal(keys, own.refused) && own.after == a.changes:
-		err = own.why
-	default:
-		if err = a.Planner.Put(node, own.name, keys); err == nil {
-			own.keys = keys
-			a.changes++
-		} else {
-			own.refused, own.why, own.after = keys, err, a.changes
-		}
-	}
-	if err != nil {
-		// What it had before stays in force.
-		own.no, own.reason = err, "DoesNotFit"
-		var input *planner.Input
-		if errors.As(err, &input) {
-			own.reason = "BadInput"
-		}
-	}
+	a.admit(own, promise)
 	id := ""
 	for _, one := range own.pod.Status.ContainerStatuses {
 		if one.Name == name && one.State.Running != nil {
@@ -228,6 +271,8 @@ func (a *Agent) one(own *service, promise *api.Promise, err error) {
 	switch {
 	case id == "" && own.no == nil:
 		own.no, own.reason = fmt.Errorf("container '%s' does not run", name), "NotRunning"
+	case id != "" && own.id == "" && own.cgroup != "" && ofContainer(own.cgroup, id):
+		own.id = id // remembered: under cgroup v2 its processes have left it
 	case id != "" && id != own.id:
 		cgroup, err := a.Cgroups.Find(own.pod, id)
 		if err != nil {
@@ -240,90 +285,77 @@ func (a *Agent) one(own *service, promise *api.Promise, err error) {
 	}
 }
 
-// Site is what is to be in force, in the order in which the scheduler's planner counts: that of the keys. Nil: nothing.
-func (a *Agent) site() ([]byte, error) {
-	var all []*service
-	for _, own := range a.services {
-		if own.keys != nil && own.cgroup != "" {
-			all = append(all, own)
+// admit asks for what the promise of a pod says, if that is not admitted yet. What it had before stays where that is refused.
+func (a *Agent) admit(own *service, promise *api.Promise) {
+	keys, err := promises.Keys(promise)
+	switch {
+	case err != nil:
+	case bytes.Equal(keys, own.keys):
+		own.refused = nil
+	case bytes.Equal(keys, own.refused) && own.after == a.changes:
+		err = own.why
+	default:
+		if err = a.Planner.Put(node, own.name, keys); err == nil {
+			own.keys, own.refused = keys, nil
+			a.changes++
+			break
 		}
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	slices.SortFunc(all, func(one, other *service) int {
-		return cmp.Or(bytes.Compare(one.keys, other.keys), cmp.Compare(one.name, other.name))
-	})
-	host := map[string]any{"cores": a.Cores}
-	if a.KeepFree != "" {
-		host["keep-free"] = a.KeepFree
-	}
-	text, err := json.Marshal(host)
-	if err != nil {
-		return nil, err
-	}
-	var site bytes.Buffer
-	fmt.Fprintf(&site, "# Written by giusto's agent for Kubernetes: what it knows of the pods of node %s.\n", a.Node)
-	fmt.Fprintf(&site, "{\"giusto\": 1,\n\"hosts\": {%q: %s},\n\"services\": {", node, text)
-	for at, own := range all {
-		var keys map[string]any
-		if err := json.Unmarshal(own.keys, &keys); err != nil {
-			return nil, err
+		// The search for what would fit takes long, and the cause is the same as long as the words are.
+		if !bytes.Equal(keys, own.refused) || own.why == nil || !strings.HasPrefix(own.why.Error(), err.Error()) {
+			own.why, own.full = err, false
 		}
-		keys["adopt"] = map[string]string{"cgroup": own.cgroup}
-		text, err := json.Marshal(keys)
-		if err != nil {
-			return nil, err
-		}
-		separator := ",\n"
-		if at == 0 {
-			separator = "\n"
-		}
-		fmt.Fprintf(&site, "%s%q: %s", separator, own.name, text)
+		own.refused, own.after = keys, a.changes
+		err = own.why
 	}
-	site.WriteString("\n}}\n")
-	return site.Bytes(), nil
+	if err == nil {
+		return
+	}
+	own.no, own.reason = err, "DoesNotFit"
+	var input *planner.Input
+	if errors.As(err, &input) {
+		own.reason = "BadInput"
+	}
+	if own.keys != nil {
+		own.no = fmt.Errorf("%w; what was admitted before stays in force", err)
+	}
 }
 
-// enforce puts what follow found in force. Errors: what was in force still is.
-func (a *Agent) enforce(ctx context.Context) error {
-	if a.wrong != nil {
-		return nil
+// explained is why a service was refused, with what would fit.
+type explained struct {
+	name string
+	keys json.RawMessage
+	why  error
+}
+
+// explain finds out what would fit in the place of what was refused, one after the other, while all else goes on.
+func (a *Agent) explain() {
+	if a.explained == nil {
+		a.explained = make(chan explained, 1)
 	}
-	site, err := a.site()
-	if err != nil {
-		return err
-	}
-	status, err := a.Giusto.Status()
-	runs := !errors.Is(err, ErrNotRunning)
-	if runs && err != nil {
-		return err
-	}
-	if site == nil {
-		a.inForce = nil
-		if runs {
-			slog.Info("no pod with a promise is left: giusto run ends")
-			return a.Giusto.Stop(ctx)
-		}
-		return nil
-	}
-	for _, own := range a.services {
-		if own.keys != nil && own.cgroup != "" {
-			if err := a.Cgroups.Free(own.cgroup); err != nil {
-				return fmt.Errorf("pod %s: its processes cannot leave their cpu cgroup, "+
-					"which allows no real-time priority: %w", own.pod.Name, err)
+	select {
+	case found := <-a.explained:
+		a.explaining = false
+		for _, own := range a.services {
+			if own.name == found.name && bytes.Equal(own.refused, found.keys) {
+				if own.full = true; found.why != nil {
+					own.why = found.why
+				}
 			}
 		}
+	default:
 	}
-	if runs && bytes.Equal(site, a.inForce) && status.State != "stopping" {
-		return nil
+	for _, own := range a.services {
+		var refused *planner.Refused
+		if !a.explaining && own.refused != nil && !own.full && errors.As(own.why, &refused) {
+			a.explaining = true
+			asked := explained{name: own.name, keys: own.refused}
+			go func() {
+				err := a.Planner.Why(node, asked.name, asked.keys)
+				if errors.As(err, &refused) {
+					asked.why = refused
+				}
+				a.explained <- asked
+			}()
+		}
 	}
-	begin := time.Now()
-	if err := a.Giusto.Enforce(ctx, site); err != nil {
-		a.inForce = nil
-		return err
-	}
-	a.inForce = site
-	slog.Info("in force", "services", bytes.Count(site, []byte(`"adopt"`)), "took", time.Since(begin).Round(time.Millisecond))
-	return nil
 }

@@ -38,11 +38,9 @@ func (c Cgroups) Find(pod *core.Pod, id string) (string, error) {
 			names = append(names, filepath.Join(parent, fmt.Sprintf(scope, id)))
 		}
 	}
-	for _, hierarchy := range hierarchies {
-		for _, name := range names {
-			if c.peopled(hierarchy, name) {
-				return name, nil
-			}
+	for _, name := range names {
+		if c.Peopled(name) {
+			return name, nil
 		}
 	}
 	// kubelet may have been told to put all of them below another cgroup. Below the root of v1 are the other hierarchies.
@@ -52,6 +50,12 @@ func (c Cgroups) Find(pod *core.Pod, id string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no cgroup of container %.12s has a process below %s", id, c.Root)
+}
+
+// ofContainer tells whether a cgroup is that of a container.
+func ofContainer(name, id string) bool {
+	_, id, _ = strings.Cut(id, "://")
+	return id != "" && strings.Contains(filepath.Base(name), id)
 }
 
 // parents is where a pod's containers are: under the driver cgroupfs, and under systemd's.
@@ -96,6 +100,11 @@ func (c Cgroups) search(hierarchy string, pod *core.Pod, id string) string {
 	return found
 }
 
+// Peopled tells whether a container's cgroup has a process, where giusto looks for it.
+func (c Cgroups) Peopled(name string) bool {
+	return slices.ContainsFunc(hierarchies, func(hierarchy string) bool { return c.peopled(hierarchy, name) })
+}
+
 // peopled tells whether a cgroup has a process in it or below it.
 func (c Cgroups) peopled(hierarchy, name string) bool {
 	folder := filepath.Join(c.Root, hierarchy, name)
@@ -114,16 +123,17 @@ func (c Cgroups) peopled(hierarchy, name string) bool {
 	return false
 }
 
-// Free lets the threads of a container have real-time priorities: in a cpu cgroup of v1 without real-time runtime, which a kernel
-// with RT_GROUP_SCHED gives to each new one, they may have none. Its processes go to that hierarchy's root, where shares and
-// quotas of the container do not hold them; the budget of the promise does.
+// Bound tells whether threads of a container may have no real-time priorities: in a cpu cgroup of v1 without real-time runtime,
+// which a kernel with RT_GROUP_SCHED gives to each new one, they may not.
+func (c Cgroups) Bound(name string) bool {
+	runtime, err := os.ReadFile(filepath.Join(c.Root, "cpu", name, "cpu.rt_runtime_us"))
+	return err == nil && strings.TrimSpace(string(runtime)) == "0"
+}
+
+// Free lets them: the processes of a container that is bound go to that hierarchy's root, where shares and quotas of the
+// container do not hold them; the budget of the promise does.
 func (c Cgroups) Free(name string) error {
-	folder := filepath.Join(c.Root, "cpu", name)
-	runtime, err := os.ReadFile(filepath.Join(folder, "cpu.rt_runtime_us"))
-	if err != nil || strings.TrimSpace(string(runtime)) != "0" {
-		return nil
-	}
-	return c.move(processes(folder), filepath.Join(c.Root, "cpu"))
+	return c.move(processes(filepath.Join(c.Root, "cpu", name)), filepath.Join(c.Root, "cpu"))
 }
 
 // Back takes back what Free did, of those processes that are in the container's cgroups of other hierarchies.

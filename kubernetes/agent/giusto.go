@@ -28,6 +28,8 @@ type Giusto struct {
 	Folder, State string
 	// Backend is the only one that may be used, or none.
 	Backend string
+
+	version string
 }
 
 // Status is of `giusto status --json` what an agent reads.
@@ -75,8 +77,12 @@ type ServiceStatus struct {
 	} `json:"responses"`
 }
 
-// patience is how long a step of giusto may take: it waits for services for 10 s at most.
-const patience = 30 * time.Second
+const (
+	// patience is how long a step of giusto may take: it waits for services for 10 s at most.
+	patience = 30 * time.Second
+	// soon is how long it may take to say how it stands, for which it never waits.
+	soon = 3 * time.Second
+)
 
 // ErrNotRunning: there is no giusto run on this node.
 var ErrNotRunning = errors.New("giusto run does not run")
@@ -88,17 +94,21 @@ func (g *Giusto) Ask(question map[string]any, answer any) error {
 		return fmt.Errorf("%w: %v", ErrNotRunning, err)
 	}
 	defer connection.Close()
-	_ = connection.SetDeadline(time.Now().Add(patience))
+	within := patience
+	if question["do"] == "status" {
+		within = soon
+	}
+	_ = connection.SetDeadline(time.Now().Add(within))
 	line, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
 	if _, err := connection.Write(append(line, '\n')); err != nil {
-		return err
+		return fmt.Errorf("giusto run does not answer: %w", err)
 	}
 	line, err = bufio.NewReader(connection).ReadBytes('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return fmt.Errorf("giusto run does not answer: %w", err)
 	}
 	var refused struct {
 		Error *struct {
@@ -164,10 +174,26 @@ func (g *Giusto) Enforce(ctx context.Context, site []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(g.file("plan.new"), text, 0o600); err != nil {
-		return err
+	return write(g.file("plan.json"), text)
+}
+
+// Version is that of the program, which a giusto run that an agent before started may not have.
+func (g *Giusto) Version(ctx context.Context) (string, error) {
+	if g.version != "" {
+		return g.version, nil
 	}
-	return os.Rename(g.file("plan.new"), g.file("plan.json"))
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, g.Program, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("giusto --version: %w", err)
+	}
+	words := strings.Fields(string(said))
+	if len(words) == 0 {
+		return "", errors.New("giusto --version says nothing")
+	}
+	g.version = words[len(words)-1]
+	return g.version, nil
 }
 
 // run runs giusto to its end. Errors: what it said.

@@ -29,6 +29,8 @@ const (
 	heartbeat = 10 * time.Second
 	// numbers is how often it is written where only response times changed.
 	numbers = 3 * time.Second
+	// reach is how long writing may take.
+	reach = 5 * time.Second
 )
 
 // told is what was written last.
@@ -59,7 +61,7 @@ func (a *Agent) tell(ctx context.Context, failed error) error {
 	ready := metav1.Condition{Type: api.Ready, Status: metav1.ConditionTrue, Reason: "Ready",
 		Message: "promises can be enforced here"}
 	if a.wrong != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "CPUManager", a.wrong.Error()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, a.wrong.reason, a.wrong.Error()
 	} else if a.thousandths == 0 {
 		ready.Status, ready.Reason = metav1.ConditionFalse, "NoBackend"
 		ready.Message = "no backend can enforce here: giusto doctor says why"
@@ -89,6 +91,9 @@ func (a *Agent) tell(ctx context.Context, failed error) error {
 	}
 	ready.LastTransitionTime = a.told.since[is]
 	status.Conditions, status.Heartbeat = []metav1.Condition{ready}, metav1.Now()
+	// An API server that does not answer keeps nothing from being enforced.
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
 	if err := a.write(ctx, &status); err != nil {
 		return err
 	}
@@ -123,6 +128,12 @@ func (a *Agent) pod(own *service, failed error) api.PodStatus {
 	status := api.PodStatus{
 		UID: string(own.pod.UID), Namespace: own.pod.Namespace, Name: own.pod.Name, Promise: own.promise,
 		Service: own.name, Promised: own.promised,
+	}
+	if own.keys != nil {
+		status.Admitted = &apiextensions.JSON{Raw: own.keys}
+	}
+	if own.refused != nil {
+		status.Refused = &apiextensions.JSON{Raw: own.refused}
 	}
 	no := func(reason string, why error) api.PodStatus {
 		status.Enforced, status.Reason, status.Message = false, reason, why.Error()

@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import images
+from guard import LEFT, SETTINGS, Guard, mounts
+
+__all__ = ["LEFT", "NODE", "RECORD", "SETTINGS", "TARGET", "Cluster", "mounts", "wait"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 PROGRAMS = TARGET / "kubernetes"
+RECORD = PROGRAMS / "host.json"
 NODE = "node-1"
 API = 16443
 ETCD = 12379
@@ -39,11 +43,6 @@ path = "{folder}/opt"
 bin_dir = "/usr/lib/cni"
 conf_dir = "{folder}/net.d"
 """
-# What kubelet, containerd and the network's plugins change outside of the folder: settings of the kernel, and what they leave.
-SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
-            "kernel/keys/root_maxbytes", "net/ipv4/ip_forward")
-LEFT = ("/run/netns", "/run/containerd", "/run/containerd/s", "/run/containerd/runc", "/var/lib/cni", "/var/lib/cni/results",
-        "/var/lib/kubelet", "/var/log/containers", "/var/log/pods")
 NETWORK = {
     "cniVersion": "0.4.0", "name": "giusto-test",
     "plugins": [{"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.77.0/24"}]],
@@ -71,13 +70,7 @@ class Cluster:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.commands: dict[str, list[str]] = {}
         self.kubeconfig = folder / "admin.kubeconfig"
-        self.mounts_before = self.mounts()
-        self.settings = {name: (Path("/proc/sys") / name).read_text() for name in SETTINGS}
-        self.left = {name: set(os.listdir(name)) if os.path.isdir(name) else None for name in LEFT}
-
-    @staticmethod
-    def mounts() -> set[str]:
-        return {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
+        self.guard = Guard(RECORD, folder)
 
     # processes
 
@@ -89,6 +82,7 @@ class Cluster:
             self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                                   start_new_session=True,
                                                   env={**os.environ, "KUBECONFIG": str(self.kubeconfig)})
+        self.guard.runs(name, self.running[name].pid)
 
     def kill(self, name: str, how: int = signal.SIGKILL) -> None:
         """Ends a component and waits for it."""
@@ -223,8 +217,8 @@ class Cluster:
         images.archive(archives / "redis.tar", "giusto.test/redis:1",
                        {"usr/bin/redis-server": redis, "bin/sh": Path("/bin/busybox"), **images.libraries(redis)},
                        ["/usr/bin/redis-server"])
-        images.archive(archives / "giusto.tar", "giusto.test/giusto-kubernetes:1",
-                       images.giusto(PROGRAMS / "giusto-kubernetes", TARGET / "release/giusto"), ["/usr/bin/giusto-kubernetes"])
+        subprocess.run([ROOT / "kubernetes/image.sh", archives / "giusto.tar", "giusto.test/giusto-kubernetes:1"], check=True,
+                       stdout=subprocess.DEVNULL, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)})
         images.archive(archives / "scheduler.tar", "giusto.test/kube-scheduler:1",
                        {"usr/bin/kube-scheduler": PROGRAMS / "kube-scheduler"}, ["/usr/bin/kube-scheduler"])
         for file in sorted(archives.glob("*.tar")):
@@ -265,50 +259,7 @@ class Cluster:
                 self.ctr("containers", "delete", container, check=False)
         for name in list(self.running):
             self.kill(name, signal.SIGTERM)
-        self.end_shims()
-        for mount in sorted(self.mounts() - self.mounts_before, key=len, reverse=True):
-            subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
-        self.remove_cgroups()
-        self.put_back()
         logs = TARGET / "kubernetes/logs"  # of the last run, to be read after a failure
         shutil.rmtree(logs, ignore_errors=True)
         shutil.copytree(self.folder / "logs", logs, dirs_exist_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def end_shims(self) -> None:
-        """Shims outlive containerd; those of this cluster name its socket."""
-        socket = str(self.folder / "containerd.sock").encode()
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"containerd-shim" in words and socket in words:
-                os.kill(int(process.name), signal.SIGKILL)
-
-    def put_back(self) -> None:
-        """Settings as they were, and what was left in folders of the machine taken away."""
-        for name, value in self.settings.items():
-            (Path("/proc/sys") / name).write_text(value)
-        for name in LEFT:
-            before = self.left[name]
-            if before is None:
-                shutil.rmtree(name, ignore_errors=True)
-                continue
-            for entry in set(os.listdir(name)) - before:
-                path = Path(name) / entry
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-
-    @staticmethod
-    def remove_cgroups() -> None:
-        """kubelet's cgroups stay when it ends."""
-        for root in [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()]:
-            for top in ("kubepods", "k8s.io"):
-                for folder, _, _ in os.walk(root / top, topdown=False):
-                    try:
-                        os.rmdir(folder)
-                    except OSError:
-                        pass
+        self.guard.end()

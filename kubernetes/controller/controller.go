@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type Controller struct {
 	Ledger   *ledger.Ledger
 	Extender *extender.Extender
 
+	live  client.Reader
 	ready atomic.Bool
 	needs needs
 }
@@ -51,7 +53,7 @@ func (c *Controller) Ready() bool { return c.ready.Load() }
 
 // AddTo registers it with a manager.
 func (c *Controller) AddTo(m manager.Manager) error {
-	c.Client = m.GetClient()
+	c.Client, c.live = m.GetClient(), m.GetAPIReader()
 	options := controller.Options{MaxConcurrentReconciles: 4}
 	ofPod := handler.EnqueueRequestsFromMapFunc(c.promisesOf)
 	ofNode := handler.EnqueueRequestsFromMapFunc(c.promisesOn)
@@ -69,6 +71,7 @@ func (c *Controller) AddTo(m manager.Manager) error {
 		ctrl.NewControllerManagedBy(m).Named("promises").For(&api.Promise{}, asked).Watches(&core.Pod{}, ofPod).
 			Watches(&api.GiustoNode{}, ofNode).WithOptions(options).Complete(reconcile.Func(c.promise)),
 		m.Add(manager.RunnableFunc(c.load)),
+		m.Add(manager.RunnableFunc(c.sweeps)),
 	} {
 		if err != nil {
 			return err
@@ -92,8 +95,11 @@ func (c *Controller) load(ctx context.Context) error {
 	if err := c.List(ctx, &pods); err != nil {
 		return err
 	}
+	// What runs first: that counts in any case.
+	first := map[bool]int{true: -1}
 	slices.SortFunc(pods.Items, func(one, other core.Pod) int {
-		return cmp.Or(one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
+		return cmp.Or(cmp.Compare(first[c.Ledger.Runs(&one)], first[c.Ledger.Runs(&other)]),
+			one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
 	})
 	for at := range pods.Items {
 		if err := c.Ledger.Pod(ctx, &pods.Items[at], false); err != nil {
@@ -109,20 +115,42 @@ func (c *Controller) pod(ctx context.Context, request reconcile.Request) (reconc
 	var pod core.Pod
 	err := c.Get(ctx, request.NamespacedName, &pod)
 	if apierrors.IsNotFound(err) {
-		uid := c.Ledger.Named(request.NamespacedName)
-		c.Extender.Forget(uid)
-		return reconcile.Result{}, c.Ledger.Unbind(uid)
+		return reconcile.Result{}, c.Ledger.Unbind(c.Ledger.Named(request.NamespacedName))
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := c.Ledger.Pod(ctx, &pod, false); err != nil {
-		return reconcile.Result{}, err
+	return reconcile.Result{}, c.Ledger.Pod(ctx, &pod, false)
+}
+
+// sweep is how often it is looked for what was not told: pods that have vanished, bindings without an answer.
+const sweep = 10 * time.Second
+
+func (c *Controller) sweeps(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(sweep):
+		}
+		if err := c.sweep(ctx); err != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "what is not known any more is looked for again later")
+		}
 	}
-	if c.Ledger.Waits(pod.UID) {
-		return reconcile.Result{RequeueAfter: ledger.Assumed + time.Second}, nil
+}
+
+func (c *Controller) sweep(ctx context.Context) error {
+	counted, told := c.Ledger.Counted(), c.Extender.Told()
+	var pods core.PodList
+	if err := c.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+		return err
 	}
-	return reconcile.Result{}, nil
+	there := make(map[types.UID]bool, len(pods.Items))
+	for at := range pods.Items {
+		there[pods.Items[at].UID] = true
+	}
+	c.Extender.Sweep(told, there)
+	return errors.Join(c.Ledger.Sweep(counted, there), c.Ledger.Settle(ctx, c.live))
 }
 
 // node follows a node and its agent.
@@ -176,17 +204,21 @@ func Index(ctx context.Context, m manager.Manager) error {
 	})
 }
 
-// publish writes the extended resource into the status of a node. kubelet leaves it there, but for a reboot.
+// publish writes the extended resource into the status of a node; 0: takes it out. Of a node that said that it has none of it,
+// kubelet would reject, when it starts again, the pods that asked for it and run; of what a node does not tell it asks nothing.
+// kubelet leaves it there, but for a reboot.
 func (c *Controller) publish(ctx context.Context, node *core.Node, capacity int64) error {
 	has := func(list core.ResourceList) bool {
 		quantity, there := list[api.Resource]
-		return there && quantity.Value() == capacity
+		return there == (capacity != 0) && quantity.Value() == capacity
 	}
 	if has(node.Status.Capacity) && has(node.Status.Allocatable) {
 		return nil
 	}
-	quantity := resource.NewQuantity(capacity, resource.DecimalSI).String()
-	list := map[string]string{api.Resource: quantity}
+	list := map[string]any{api.Resource: nil}
+	if capacity != 0 {
+		list[api.Resource] = resource.NewQuantity(capacity, resource.DecimalSI).String()
+	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": list, "allocatable": list}})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -35,10 +36,11 @@ const (
 	atOnce = 1
 )
 
-// Extender answers. Client reads from a cache, and binds.
+// Extender answers. Client reads from a cache, and binds; Live asks the API server itself.
 type Extender struct {
 	Ledger *ledger.Ledger
 	Client client.Client
+	Live   client.Reader
 	Events record.EventRecorder
 	// Ready tells whether all objects of the cluster are in the ledger.
 	Ready func() bool
@@ -46,6 +48,9 @@ type Extender struct {
 	lock   sync.Mutex
 	told   map[types.UID]told
 	asking map[types.UID]struct{}
+	// The pod that was asked about last, and what is left of nodes that take it: kube-scheduler asks for scores next.
+	last types.UID
+	left map[string]int64
 }
 
 // told is why a pod fits nowhere.
@@ -110,6 +115,9 @@ func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *e
 		}
 		return &extenderv1.ExtenderFilterResult{NodeNames: &[]string{}, FailedAndUnresolvableNodes: no}
 	}
+	e.lock.Lock()
+	e.last, e.left = pod.UID, fit.Left
+	e.lock.Unlock()
 	result := extenderv1.ExtenderFilterResult{
 		NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{},
 		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{},
@@ -202,8 +210,21 @@ func (e *Extender) Nowhere(pod types.UID) string {
 	return e.told[pod].text
 }
 
-// Forget forgets a pod that is no more.
-func (e *Extender) Forget(pod types.UID) { e.forget(pod) }
+// Told are the pods of which it is kept why they fit nowhere: who sweeps asks for them before it looks which there are.
+func (e *Extender) Told() []types.UID {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	return slices.Collect(maps.Keys(e.told))
+}
+
+// Sweep forgets those that are not there any more.
+func (e *Extender) Sweep(told []types.UID, there map[types.UID]bool) {
+	for _, pod := range told {
+		if !there[pod] {
+			e.forget(pod)
+		}
+	}
+}
 
 // Prioritize prefers nodes of which most is left.
 func (e *Extender) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) extenderv1.HostPriorityList {
@@ -211,19 +232,32 @@ func (e *Extender) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs
 	if args.Pod == nil || args.NodeNames == nil {
 		return list
 	}
-	asked, err := e.Ledger.Asks(ctx, args.Pod)
-	var fit planner.Fit
-	if err == nil && asked != nil {
-		fit, err = e.Ledger.Fit(asked, *args.NodeNames)
+	left := e.lately(args.Pod.UID)
+	if left == nil {
+		if asked, err := e.Ledger.Asks(ctx, args.Pod); err == nil && asked != nil {
+			if fit, err := e.Ledger.Fit(asked, *args.NodeNames); err == nil {
+				left = fit.Left
+			}
+		}
 	}
 	for _, name := range *args.NodeNames {
 		var score int64
-		if capacity := e.Ledger.Capacity(name); err == nil && asked != nil && capacity > 0 {
-			score = fit.Left[name] * extenderv1.MaxExtenderPriority / capacity
+		if capacity := e.Ledger.Capacity(name); capacity > 0 {
+			score = left[name] * extenderv1.MaxExtenderPriority / capacity
 		}
 		list = append(list, extenderv1.HostPriority{Host: name, Score: score})
 	}
 	return list
+}
+
+// lately is what is left of nodes that take a pod, as its last filter said; nil: others were asked about since then.
+func (e *Extender) lately(pod types.UID) map[string]int64 {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if e.last != pod {
+		return nil
+	}
+	return e.left
 }
 
 // Bind binds a pod, once the node's plan has it.
@@ -247,9 +281,13 @@ func (e *Extender) bind(ctx context.Context, args *extenderv1.ExtenderBindingArg
 		return err
 	}
 	if asked != nil {
+		if done, err := e.before(ctx, args); done || err != nil {
+			return err
+		}
 		if err := e.Ledger.Bind(&pod, args.Node, asked); err != nil {
 			return fmt.Errorf("giusto: %w", err)
 		}
+		defer e.Ledger.Bound(args.PodUID)
 	}
 	binding := &core.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID},
@@ -259,9 +297,54 @@ func (e *Extender) bind(ctx context.Context, args *extenderv1.ExtenderBindingArg
 	if err == nil || asked == nil {
 		return err
 	}
-	// Where it is not known whether it is bound (no answer), what the API server tells of the pod later decides.
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 		return errors.Join(err, e.Ledger.Unbind(args.PodUID))
 	}
+	if !apierrors.IsConflict(err) {
+		return err // it may be bound: it counts until the API server tells (ledger.Settle)
+	}
+	switch done, known := e.where(ctx, args); {
+	case known != nil:
+		return errors.Join(err, known)
+	case done == "":
+		return errors.Join(err, e.Ledger.Unbind(args.PodUID))
+	case done == args.Node:
+		return nil
+	}
 	return err
+}
+
+// before looks at what became of a binding of this pod that had no answer. It tells whether it is done.
+func (e *Extender) before(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bool, error) {
+	on, open := e.Ledger.Waits(args.PodUID)
+	if on == "" {
+		return false, nil
+	}
+	switch done, err := e.where(ctx, args); {
+	case err != nil:
+		return false, err
+	case done == args.Node:
+		return true, nil
+	case done != "":
+		return false, fmt.Errorf("giusto: the pod is on node %s", done)
+	case open && on != args.Node:
+		return false, fmt.Errorf("giusto: it is not known yet whether the pod was bound to node %s", on)
+	}
+	return false, nil
+}
+
+// where asks the API server itself on which node a pod is, and tells the ledger; "": it is on none.
+func (e *Extender) where(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (string, error) {
+	// Who asked may have gone already.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	var pod core.Pod
+	err := e.Live.Get(ctx, types.NamespacedName{Namespace: args.PodNamespace, Name: args.PodName}, &pod)
+	if err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	if pod.UID != args.PodUID || pod.Spec.NodeName == "" {
+		return "", nil
+	}
+	return pod.Spec.NodeName, e.Ledger.Pod(ctx, &pod, false)
 }

@@ -23,6 +23,8 @@ import (
 	objects "giusto.dev/kubernetes/testing"
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +45,7 @@ type cluster struct {
 	took   []time.Duration // by filter calls
 	beat   time.Time
 	refuse bool // the API server refuses bindings
+	lose   bool // it binds, and its answer is lost
 }
 
 func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
@@ -54,13 +57,24 @@ func newCluster(t testing.TB, nodes int, promises ...client.Object) *cluster {
 			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("conflict"))
 		}
 		own := pod.DeepCopyObject().(*core.Pod)
+		if own.Spec.NodeName != "" {
+			return apierrors.NewConflict(core.Resource("pods"), pod.GetName(), errors.New("already assigned"))
+		}
 		own.Spec.NodeName = binding.(*core.Binding).Target.Name
-		return to.Update(ctx, own)
+		if err := to.Update(ctx, own); err != nil || !c.lose {
+			return err
+		}
+		return apierrors.NewTimeoutError("no answer", 1)
 	}
-	c.client = fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(promises...).
+	// A tracker of field managers takes longer for each object than a placement does.
+	scheme := objects.Scheme(t)
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(promises...).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: bind}).Build()
 	c.books = ledger.New(c.plans, c.client)
-	c.own = &Extender{Ledger: c.books, Client: c.client, Events: c.events, Ready: func() bool { return true }}
+	c.own = &Extender{
+		Ledger: c.books, Client: c.client, Live: c.client, Events: c.events, Ready: func() bool { return true },
+	}
 	c.http = httptest.NewServer(c.own.Handler())
 	t.Cleanup(c.http.Close)
 	for number := range nodes {

@@ -2,12 +2,14 @@
 
 // Package ledger keeps the planner's picture of the cluster: which nodes there are, and which pods with promises are on them.
 //
-// It follows the API server's objects, and is ahead of them by what was bound and not told back yet. What a node has no room for
-// (another scheduler put it there) is not counted: its agent does not enforce it either.
+// It follows the API server's objects, and is ahead of them by what was bound and not told back yet. Of what is in force on a
+// node its agent is right: it tells what it has admitted of each pod, and which change it has refused. What a node has no room
+// for (another scheduler put it there) is not counted: its agent does not enforce it either.
 package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,16 +20,8 @@ import (
 	"giusto.dev/kubernetes/planner"
 	"giusto.dev/kubernetes/promises"
 	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
-
-const (
-	// Silent is how long an agent may say nothing before its node gets no more pods.
-	Silent = 30 * time.Second
-	// Assumed is how long a binding may take to come back from the API server.
-	Assumed = 30 * time.Second
 )
 
 // Asked is what a pod asks of the node that it will be on.
@@ -40,20 +34,15 @@ type Asked struct {
 type entry struct {
 	pod           types.NamespacedName
 	node, service string
-	keys          json.RawMessage
-	// bound is when it was bound by this process, until the API server has told so.
-	bound time.Time
+	// keys are those that count there.
+	keys json.RawMessage
 	// no is why the node does not count it.
 	no error
-}
-
-type node struct {
-	cores, keepFree string
-	facts           json.RawMessage
-	capacity        int64
-	// What it wrote last by its own clock, and when that came by this one.
-	heartbeat time.Time
-	heard     time.Time
+	// undecided: these keys were admitted here, and what its agent tells may be from before.
+	undecided bool
+	// bound is when it was bound by this process, until the API server has told so; binding: that is on the way.
+	bound   time.Time
+	binding bool
 }
 
 // Ledger is the picture. Its methods may be called at the same time.
@@ -93,32 +82,73 @@ func (l *Ledger) Asks(ctx context.Context, pod *core.Pod) (*Asked, error) {
 // Pod tells how a pod is now; gone: it is not there any more.
 func (l *Ledger) Pod(ctx context.Context, pod *core.Pod, gone bool) error {
 	var asked *Asked
-	if !gone && pod.Spec.NodeName != "" && !promises.Finished(pod) {
-		var err error
-		if asked, err = l.Asks(ctx, pod); err != nil {
-			asked = nil // the controller tells why
-		}
+	var wrong error // the controller tells it
+	there := !gone && pod.Spec.NodeName != "" && !promises.Finished(pod)
+	if there {
+		asked, wrong = l.Asks(ctx, pod)
 	}
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	// A StatefulSet's next pod has the name of the last one.
-	if old := l.names[client.ObjectKeyFromObject(pod)]; old != "" && old != pod.UID {
-		if err := l.drop(old); err != nil {
-			return err
-		}
-	}
-	own := l.entries[pod.UID]
-	if own != nil && !gone && pod.Spec.NodeName == "" && !own.bound.IsZero() && time.Since(own.bound) < Assumed {
-		return nil
-	}
-	if own != nil && asked != nil && own.node == pod.Spec.NodeName && own.no == nil && bytes.Equal(own.keys, asked.Keys) {
-		own.bound = time.Time{}
-		return nil
-	}
-	if err := l.drop(pod.UID); err != nil || asked == nil {
+	if err := l.another(pod); err != nil {
 		return err
 	}
-	return l.put(pod, pod.Spec.NodeName, asked, time.Time{})
+	own := l.entries[pod.UID]
+	if own != nil && !gone && pod.Spec.NodeName == "" && !own.bound.IsZero() {
+		return nil // a cache may be behind: Settle asks the API server itself
+	}
+	if own != nil && there && own.node == pod.Spec.NodeName && own.no == nil {
+		own.bound, own.binding = time.Time{}, false
+		switch {
+		case wrong != nil:
+			return nil // a promise that makes no sense any more changes nothing
+		case asked != nil:
+			return l.change(pod.UID, own, asked.Keys)
+		}
+	}
+	if err := l.drop(pod.UID); err != nil || asked == nil || wrong != nil {
+		return err
+	}
+	if err := l.put(pod, pod.Spec.NodeName, asked); err != nil {
+		return err
+	}
+	return l.change(pod.UID, l.entries[pod.UID], asked.Keys)
+}
+
+// another forgets the pod that had the name of this one before: a StatefulSet's next pod has the name of the last one.
+func (l *Ledger) another(pod *core.Pod) error {
+	if old, there := l.names[client.ObjectKeyFromObject(pod)]; there && old != pod.UID {
+		return l.drop(old)
+	}
+	return nil
+}
+
+// change counts other keys of a pod that counts. Where they do not fit, or its agent has refused them, it has what it had.
+func (l *Ledger) change(pod types.UID, own *entry, keys json.RawMessage) error {
+	if own.no != nil || bytes.Equal(own.keys, keys) || bytes.Equal(l.of(own.node, pod).refused, keys) {
+		return nil
+	}
+	err := l.Planner.Put(own.node, own.service, keys)
+	if err == nil {
+		own.keys, own.undecided = keys, true
+	}
+	if no(err) {
+		return nil
+	}
+	return err
+}
+
+// no tells whether the planner has refused, or whether there is another error or none.
+func no(err error) bool {
+	var refused *planner.Refused
+	var input *planner.Input
+	return errors.As(err, &refused) || errors.As(err, &input)
+}
+
+// Runs tells whether a pod is on a node whose agent has admitted it.
+func (l *Ledger) Runs(pod *core.Pod) bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.of(pod.Spec.NodeName, pod.UID).admitted != nil
 }
 
 // drop counts a pod no longer, if it was.
@@ -137,35 +167,41 @@ func (l *Ledger) drop(pod types.UID) error {
 	return l.Planner.Remove(own.node, own.service)
 }
 
-// put counts a pod on a node, or why not.
-func (l *Ledger) put(pod *core.Pod, node string, asked *Asked, bound time.Time) error {
-	no := l.Planner.Put(node, asked.Service, asked.Keys)
-	l.entries[pod.UID] = &entry{
-		pod: client.ObjectKeyFromObject(pod), node: node, service: asked.Service, keys: asked.Keys, bound: bound, no: no,
+// put counts a pod on a node, or why not. What its agent has admitted counts in any case.
+func (l *Ledger) put(pod *core.Pod, node string, asked *Asked) error {
+	own := &entry{pod: client.ObjectKeyFromObject(pod), node: node, service: asked.Service, keys: asked.Keys}
+	var err error
+	if admitted := l.of(node, pod.UID).admitted; admitted != nil && l.nodes[node].ready {
+		own.keys = admitted
+		err = l.Planner.Runs(node, own.service, admitted)
+	} else {
+		err = l.Planner.Put(node, own.service, own.keys)
+		own.undecided = err == nil
 	}
-	var refused *planner.Refused
-	var input *planner.Input
-	if no == nil || errors.As(no, &refused) || errors.As(no, &input) {
-		l.names[client.ObjectKeyFromObject(pod)] = pod.UID
-		return nil
+	if err != nil && !no(err) {
+		return err
 	}
-	delete(l.entries, pod.UID)
-	return no
+	own.no = err
+	l.entries[pod.UID], l.names[own.pod] = own, pod.UID
+	return nil
 }
 
-// Bind admits a pod on a node before it is bound there. Errors: the node does not take it; then nothing has changed.
+// Bind admits a pod on a node before it is bound there. Errors: the node does not take it; then it counts nowhere. Else Bound or
+// Unbind has to follow, unless the API server's objects tell of it before.
 func (l *Ledger) Bind(pod *core.Pod, node string, asked *Asked) error {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if err := l.drop(pod.UID); err != nil {
+	if err := cmp.Or(l.another(pod), l.drop(pod.UID)); err != nil {
 		return err
 	}
-	if err := l.put(pod, node, asked, time.Now()); err != nil {
+	if err := l.put(pod, node, asked); err != nil {
 		return err
 	}
-	if no := l.entries[pod.UID].no; no != nil {
-		return errors.Join(no, l.drop(pod.UID))
+	own := l.entries[pod.UID]
+	if own.no != nil {
+		return errors.Join(own.no, l.drop(pod.UID))
 	}
+	own.bound, own.binding = time.Now(), true
 	return nil
 }
 
@@ -176,46 +212,13 @@ func (l *Ledger) Unbind(pod types.UID) error {
 	return l.drop(pod)
 }
 
-// Node tells how a node is now; gone: it can enforce nothing. It returns whether what it is has changed.
-func (l *Ledger) Node(object *api.GiustoNode, gone bool) (bool, error) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	name, status := object.Name, &object.Status
-	own := l.nodes[name]
-	if gone || status.Facts == nil || !meta.IsStatusConditionTrue(status.Conditions, api.Ready) {
-		if own == nil {
-			return false, nil
-		}
-		delete(l.nodes, name)
-		for _, one := range l.entries {
-			if one.node == name && one.no == nil {
-				one.no = &planner.Input{Reason: "the node can enforce nothing"}
-			}
-		}
-		return true, l.Planner.Gone(name)
-	}
-	keepFree := string(status.KeepFree)
-	if own != nil && own.cores == status.Cores && own.keepFree == keepFree && bytes.Equal(own.facts, status.Facts.Raw) {
-		if !own.heartbeat.Equal(status.Heartbeat.Time) {
-			own.heartbeat, own.heard = status.Heartbeat.Time, time.Now()
-		}
-		return false, nil
-	}
-	capacity, err := l.Planner.Node(name, status.Cores, keepFree, status.Facts.Raw)
-	if err != nil {
-		return false, err
-	}
-	l.nodes[name] = &node{status.Cores, keepFree, status.Facts.Raw, capacity, status.Heartbeat.Time, time.Now()}
-	return true, nil
-}
-
 // Fit asks which of the nodes take a pod. Nodes whose agents are silent do not.
 func (l *Ledger) Fit(asked *Asked, nodes []string) (planner.Fit, error) {
 	l.lock.Lock()
 	heard := make([]string, 0, len(nodes))
 	var silent []string
 	for _, name := range nodes {
-		if own := l.nodes[name]; own != nil && time.Since(own.heard) > Silent {
+		if own := l.nodes[name]; own != nil && own.ready && time.Since(own.heard) > Silent {
 			silent = append(silent, name)
 		} else {
 			heard = append(heard, name)
@@ -232,33 +235,6 @@ func (l *Ledger) Fit(asked *Asked, nodes []string) (planner.Fit, error) {
 	return fit, nil
 }
 
-// SilentFor is how long a node's agent has written nothing; 0: it is not known.
-func (l *Ledger) SilentFor(node string) time.Duration {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	if own := l.nodes[node]; own != nil {
-		return time.Since(own.heard)
-	}
-	return 0
-}
-
-// Knows tells whether a node's agent has told what it is.
-func (l *Ledger) Knows(node string) bool {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return l.nodes[node] != nil
-}
-
-// Capacity is what reservations may take of a node, in thousandths of a core.
-func (l *Ledger) Capacity(node string) int64 {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	if own := l.nodes[node]; own != nil {
-		return own.capacity
-	}
-	return 0
-}
-
 // No is why a pod that is on a node is not counted there; nil: it is, or is on none.
 func (l *Ledger) No(pod types.UID) error {
 	l.lock.Lock()
@@ -267,14 +243,6 @@ func (l *Ledger) No(pod types.UID) error {
 		return own.no
 	}
 	return nil
-}
-
-// Waits tells whether a pod was bound here and the API server has not told so yet.
-func (l *Ledger) Waits(pod types.UID) bool {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	own := l.entries[pod]
-	return own != nil && !own.bound.IsZero()
 }
 
 // Named is the pod that is counted under this name; "": none.

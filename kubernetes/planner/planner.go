@@ -12,10 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Refused is what the planner refuses, as formats/refusal.schema.json says; of it what is told to people.
@@ -61,13 +63,27 @@ type node struct {
 	services []service // in the order in which they were taken
 }
 
+const (
+	// limit is how long a question may take, a little less than kube-scheduler waits for a filter (httpTimeout, 10 s).
+	limit = 8 * time.Second
+	// search is how long it may take to find out what would fit.
+	search = 60 * time.Second
+	// atOnce is how many nodes are asked about in one question: others get their turns between them.
+	atOnce = 64
+	// most is how many different promises and machines a child is told of: it remembers all, and another one takes its place.
+	most = 10_000
+)
+
 // Planner is the child, and what it was told. Its methods may be called at the same time; one question is answered at a time.
 type Planner struct {
 	program string
 	aside   bool // in time that others leave
+	limit   time.Duration
+	most    int
 
 	lock  sync.Mutex
 	nodes map[string]*node
+	told  map[string]struct{} // promises and facts, since the child was started
 	child *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Reader
@@ -76,7 +92,7 @@ type Planner struct {
 
 // New is a planner that runs program, which is giusto. The child starts with the first question.
 func New(program string) *Planner {
-	return &Planner{program: program, nodes: map[string]*node{}}
+	return &Planner{program: program, limit: limit, most: most, nodes: map[string]*node{}}
 }
 
 // Close ends the child.
@@ -128,13 +144,13 @@ func (p *Planner) start() error {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, child.Process.Pid, 19)
 	}
 	p.child, p.in, p.out = child, in, bufio.NewReaderSize(out, 1<<20)
+	p.told = map[string]struct{}{}
 	for name, node := range p.nodes {
 		if _, err := p.once(node.told); err != nil {
 			return err
 		}
 		for _, one := range node.services {
-			// They fitted in this order before, and the planner is the same.
-			if _, err := p.once(put(name, one.name, one.keys)); err != nil {
+			if _, err := p.once(runs(name, one.name, one.keys)); err != nil {
 				return err
 			}
 		}
@@ -146,20 +162,50 @@ func put(node, name string, keys json.RawMessage) map[string]any {
 	return map[string]any{"do": "put", "node": node, "name": name, "keys": keys}
 }
 
+// runs is put for what was admitted before: it counts, whatever became of the node since then.
+func runs(node, name string, keys json.RawMessage) map[string]any {
+	question := put(node, name, keys)
+	question["runs"] = true
+	return question
+}
+
+// errLate is of a question that took longer than its limit. The child is ended: it may never answer.
+var errLate = errors.New("the planner did not answer in time")
+
 // once asks the child that runs.
 func (p *Planner) once(question any) ([]byte, error) {
 	line, err := json.Marshal(question)
 	if err != nil {
 		return nil, err
 	}
+	child := p.child.Process
+	late := time.AfterFunc(p.limit, func() { _ = child.Kill() })
 	if _, err = p.in.Write(append(line, '\n')); err == nil {
 		line, err = p.out.ReadBytes('\n')
 	}
-	if err != nil {
-		p.end()
-		return nil, fmt.Errorf("the planner has ended: %w", err)
+	inTime := late.Stop()
+	switch {
+	case err == nil && inTime:
+		return line, nil
+	case !inTime:
+		err = fmt.Errorf("%w (%v)", errLate, p.limit)
+	default:
+		err = fmt.Errorf("the planner has ended: %w", err)
 	}
-	return line, nil
+	p.end()
+	return nil, err
+}
+
+// tells notes what the next question tells the child. Where it was told too much, another one takes its place.
+func (p *Planner) tells(text json.RawMessage) {
+	if _, known := p.told[string(text)]; known || p.child == nil {
+		return
+	}
+	if len(p.told) >= p.most {
+		p.end()
+		return
+	}
+	p.told[string(text)] = struct{}{}
 }
 
 // ask asks, and once more where the child has ended meanwhile. What it refuses is an error.
@@ -173,7 +219,7 @@ func (p *Planner) ask(question, answer any) error {
 		if err == nil {
 			break
 		}
-		if p.ended != nil || p.child != nil {
+		if p.ended != nil || p.child != nil || errors.Is(err, errLate) {
 			return err
 		}
 		line = nil
@@ -231,6 +277,7 @@ func (p *Planner) Node(name, cores, keepFree string, facts json.RawMessage) (int
 	var answer struct {
 		Thousandths int64 `json:"thousandths"`
 	}
+	p.tells(facts)
 	if err := p.ask(told, &answer); err != nil {
 		return 0, err
 	}
@@ -253,11 +300,23 @@ func (p *Planner) Gone(name string) error {
 func (p *Planner) Put(nodeName, name string, keys json.RawMessage) error {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	if err := p.ask(put(nodeName, name, keys), nil); err != nil {
+	return p.put(put(nodeName, name, keys), nodeName, service{name, keys})
+}
+
+// Runs tells that a service runs on a node: it counts, whether it would be admitted now or not.
+func (p *Planner) Runs(nodeName, name string, keys json.RawMessage) error {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.put(runs(nodeName, name, keys), nodeName, service{name, keys})
+}
+
+func (p *Planner) put(question map[string]any, nodeName string, one service) error {
+	p.tells(one.keys)
+	if err := p.ask(question, nil); err != nil {
 		return err
 	}
 	own := p.nodes[nodeName]
-	own.services = append(without(own.services, name), service{name, keys})
+	own.services = append(without(own.services, one.name), one)
 	return nil
 }
 
@@ -277,15 +336,24 @@ func (p *Planner) Remove(nodeName, name string) error {
 
 // Fits asks which nodes would take a service, those called in without not counted.
 func (p *Planner) Fits(keys json.RawMessage, nodes, without []string) (Fit, error) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	var fit Fit
-	question := map[string]any{"do": "fits", "keys": keys, "nodes": nodes}
-	if len(without) > 0 {
-		question["without"] = without
+	all := Fit{Left: map[string]int64{}, Refused: map[string]string{}}
+	for some := range slices.Chunk(nodes, atOnce) {
+		question := map[string]any{"do": "fits", "keys": keys, "nodes": some}
+		if len(without) > 0 {
+			question["without"] = without
+		}
+		var fit Fit
+		p.lock.Lock()
+		p.tells(keys)
+		err := p.ask(question, &fit)
+		p.lock.Unlock()
+		if err != nil {
+			return all, err
+		}
+		maps.Copy(all.Left, fit.Left)
+		maps.Copy(all.Refused, fit.Refused)
 	}
-	err := p.ask(question, &fit)
-	return fit, err
+	return all, nil
 }
 
 // Why says in full why a node does not take a service, and what would fit; nil: it does. That takes many plans, so another child
@@ -293,7 +361,7 @@ func (p *Planner) Fits(keys json.RawMessage, nodes, without []string) (Fit, erro
 func (p *Planner) Why(name, service string, keys json.RawMessage) error {
 	p.lock.Lock()
 	apart := New(p.program)
-	apart.aside = true
+	apart.aside, apart.limit = true, search
 	if own := p.nodes[name]; own != nil {
 		apart.nodes[name] = &node{own.told, slices.Clone(own.services)}
 	}

@@ -73,24 +73,39 @@ func Service(pod *core.Pod) string {
 }
 
 // Container is the container of a pod that its promise is about. Errors: it has none of that name, or several and the promise
-// does not say which.
+// does not say which; or it has a limit that would not hold.
 func Container(pod *core.Pod, promise *api.Promise) (string, error) {
 	var names []string
-	for _, one := range pod.Spec.Containers {
-		if one.Name == promise.Spec.Container {
-			return one.Name, nil
+	for at := range pod.Spec.Containers {
+		one := &pod.Spec.Containers[at]
+		if one.Name == promise.Spec.Container || promise.Spec.Container == "" && len(pod.Spec.Containers) == 1 {
+			return one.Name, limited(one, &promise.Spec.Service)
 		}
 		names = append(names, one.Name)
 	}
-	switch {
-	case promise.Spec.Container != "":
+	if promise.Spec.Container != "" {
 		return "", fmt.Errorf("it has no container '%s' that runs all the time; it has %s",
 			promise.Spec.Container, strings.Join(names, ", "))
-	case len(names) == 1:
-		return names[0], nil
 	}
 	return "", fmt.Errorf("it has containers %s, and promise '%s' does not say which: name it under spec.container",
 		strings.Join(names, ", "), promise.Name)
+}
+
+// limited says why a container's limits.cpu would not hold; nil: it has none, or its budget is a limit itself. Where threads have
+// real-time priorities the kernel's quota does not hold them.
+func limited(container *core.Container, service *api.Service) error {
+	if _, is := container.Resources.Limits[core.ResourceCPU]; !is {
+		return nil
+	}
+	switch {
+	case service.Cap == "soft" || service.Criticality != "":
+		return fmt.Errorf("container '%s' has limits.cpu, which would not hold it where its budget is a soft one: "+
+			"leave limits.cpu out, or cap: soft and criticality", container.Name)
+	case string(service.Promise.Raw) == `"leftovers"`:
+		return fmt.Errorf("container '%s' has limits.cpu, which would not hold it as it has no budget: "+
+			"say at-most in its promise, and leave limits.cpu out", container.Name)
+	}
+	return nil
 }
 
 // Finished tells whether nothing of a pod runs any more.

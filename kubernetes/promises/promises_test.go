@@ -11,6 +11,7 @@ import (
 	"giusto.dev/kubernetes/promises"
 	objects "giusto.dev/kubernetes/testing"
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -59,6 +60,25 @@ func TestThePromiseOfAPodAndItsContainer(t *testing.T) {
 		name, err := promises.Container(pod, found)
 		if name != one.name || (err == nil) != (one.why == "") || err != nil && !strings.Contains(err.Error(), one.why) {
 			t.Errorf("%+v: %q, %v", one, name, err)
+		}
+	}
+}
+
+// Where threads have real-time priorities the kernel's quota does not hold them: what nothing else would hold is refused.
+func TestLimitsThatWouldNotHold(t *testing.T) {
+	for _, one := range []struct{ keys, limit, why string }{
+		{`{"promise": {"supply": "1ms/10ms"}}`, "cpu", ""},
+		{`{"promise": {"supply": "1ms/10ms"}, "cap": "soft"}`, "memory", ""},
+		{`{"promise": {"supply": "1ms/10ms"}, "cap": "soft"}`, "cpu", "limits.cpu"},
+		{`{"promise": {"supply": "1ms/10ms"}, "criticality": "low"}`, "cpu", "limits.cpu"},
+		{`{"promise": "leftovers"}`, "cpu", "at-most"},
+		{`{"promise": "leftovers"}`, "memory", ""},
+	} {
+		pod := objects.Pod("web", 0)
+		pod.Spec.Containers[0].Resources.Limits = core.ResourceList{core.ResourceName(one.limit): resource.MustParse("1")}
+		_, err := promises.Container(pod, objects.Promise(t, "web", one.keys))
+		if (err == nil) != (one.why == "") || err != nil && !strings.Contains(err.Error(), one.why) {
+			t.Errorf("%+v: %v", one, err)
 		}
 	}
 }

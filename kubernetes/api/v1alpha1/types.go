@@ -286,4 +286,12 @@ type PodStatus struct {
 	// kept, missed or cannot-tell.
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
+	// The keys of the service that its node has admitted last: the scheduler counts these.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Admitted *apiextensions.JSON `json:"admitted,omitempty"`
+	// Those that its promise has now, where the node has no room for them: it keeps what was admitted before.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Refused *apiextensions.JSON `json:"refused,omitempty"`
 }

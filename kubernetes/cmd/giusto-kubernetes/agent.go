@@ -23,8 +23,12 @@ import (
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// looks is how often the node is looked at where nothing is told: containers come and go before the API server knows.
-const looks = time.Second
+const (
+	// looks is how often the node is looked at where nothing is told: containers come and go before the API server knows.
+	looks = time.Second
+	// leaving is how long it may take to leave the node, less than a pod has to end (terminationGracePeriodSeconds).
+	leaving = 45 * time.Second
+)
 
 func node(words []string) error {
 	set := flags("agent")
@@ -37,7 +41,8 @@ func node(words []string) error {
 	kubelet := set.String("kubelet", "/var/lib/kubelet", "`folder` of kubelet's state")
 	program := set.String("giusto", "giusto", "the `program` giusto")
 	folder := set.String("folder", "/run/giusto-kubernetes", "`folder` of plans and the log of giusto run")
-	state := set.String("state", "/run/giusto", "giusto's own `folder`")
+	state := set.String("state", "/run/giusto-kubernetes/state", "giusto's own `folder` (GIUSTO_STATE)")
+	host := set.String("host", "/run/giusto", "`folder` of a giusto run of the host's own, beside which nothing is enforced")
 	_ = set.Parse(words)
 	if *name == "" {
 		return errors.New("which node is this? say it with --node NAME or NODE_NAME")
@@ -76,9 +81,13 @@ func node(words []string) error {
 		Node: *name, Cores: *cores, KeepFree: *keepFree, Kubelet: *kubelet, Reserved: *reserved,
 		Client: m.GetClient(), Planner: plans,
 		Giusto:  &agent.Giusto{Program: *program, Self: self, Folder: *folder, State: *state, Backend: *backend},
-		Cgroups: agent.Cgroups{Root: "/sys/fs/cgroup"},
+		Cgroups: agent.Cgroups{Root: "/sys/fs/cgroup"}, Host: *host,
 	}
 	ctx := ctrl.SetupSignalHandler()
+	daemons, err := agent.SetOf(ctx, m.GetAPIReader(), os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"))
+	if err != nil {
+		return err
+	}
 	wake := make(chan struct{}, 1)
 	for _, kind := range []client.Object{&core.Pod{}, &api.Promise{}} {
 		informer, err := m.GetCache().GetInformer(ctx, kind)
@@ -120,5 +129,20 @@ func node(words []string) error {
 	if err := m.Add(manager.RunnableFunc(loop)); err != nil {
 		return err
 	}
-	return m.Start(ctx)
+	if err := m.Start(ctx); err != nil {
+		return err
+	}
+	return leave(a, m.GetAPIReader(), daemons)
+}
+
+// leave leaves the node as it was found, if agents are taken away for good; else giusto run goes on until the next one is there.
+func leave(a *agent.Agent, live client.Reader, daemons *agent.Set) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	defer cancel()
+	gone, err := daemons.Gone(ctx, live)
+	if err != nil || !gone {
+		return err
+	}
+	slog.Info("the agents' DaemonSet is deleted: giusto run ends")
+	return a.TakeAway(ctx)
 }

@@ -49,7 +49,8 @@ func scheduler(words []string) error {
 	books := ledger.New(plans, m.GetClient())
 	follows := &controller.Controller{Ledger: books}
 	asked := &extender.Extender{
-		Ledger: books, Client: m.GetClient(), Events: m.GetEventRecorderFor("giusto"), Ready: follows.Ready,
+		Ledger: books, Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorderFor("giusto"),
+		Ready: follows.Ready,
 	}
 	follows.Extender = asked
 	if err := controller.Index(ctx, m); err != nil {
@@ -71,7 +72,8 @@ func slim(object any) (any, error) {
 		pod.Spec.Volumes, pod.Spec.Tolerations, pod.Spec.Affinity = nil, nil, nil
 		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.Conditions = nil, nil, nil
 		for at := range pod.Spec.Containers {
-			pod.Spec.Containers[at] = core.Container{Name: pod.Spec.Containers[at].Name}
+			own := &pod.Spec.Containers[at]
+			*own = core.Container{Name: own.Name, Resources: core.ResourceRequirements{Limits: own.Resources.Limits}}
 		}
 		pod.Spec.InitContainers = nil
 	}
