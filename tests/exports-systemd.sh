@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # 'giusto export systemd', applied to a real systemd in a guest with Debian 12 and cgroup v2: every file verified, words with
-# signs come back as they were, and shares of cores measured without the export, with it, and with Giusto instead:
+# signs come back as they were, and shares of cores measured without the export, with it, undone, and with Giusto instead:
 # tests/exports-systemd-inside.sh. Exit 77 where Debian cannot be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,13 +17,8 @@ words.append("tail\\")
 value = 'v "a" \\ %h $Y \'s\' \\x41 '
 script = 'printf "%s\\0" "$@" "$X" >/run/hostile.new; mv /run/hostile.new /run/hostile; exec sleep infinity'
 (work / "expected").write_bytes("".join(word + "\0" for word in [*words, value]).encode())
-work.joinpath("site.yaml").write_text(f"""giusto: 1
-hosts: {{guest: {{cores: 1-2}}}}
-services:
-  alpha: {{start: [sh, -c, "while :; do :; done"], promise: {{supply: 30ms/100ms}}}}
-  search: {{adopt: {{systemd: search.service}}, promise: {{supply: 20ms/100ms}}}}
-  beta: {{start: [sh, -c, "while :; do :; done"], promise: {{supply: 10ms/100ms}}}}
-  batch: {{start: [sh, -c, "while :; do :; done"], promise: leftovers, at-least: 20%}}
+busy = '[sh, -c, "while :; do :; done"]'
+hostile = f"""
   hostile:
     start: {json.dumps(["sh", "-c", script, "sh", *words], ensure_ascii=True)}
     environment: {{X: {json.dumps(value, ensure_ascii=True)}}}
@@ -31,8 +26,27 @@ services:
     directory: /
     limits: {{tasks: 16, memory: 64M, nofile: 100}}
     promise: leftovers
-""")
+"""
+# Weights say who has how much of core 1: there is no quota. The virtual machines, which others start, share core 2.
+work.joinpath("site.yaml").write_text(f"""giusto: 1
+hosts: {{guest: {{cores: 1-3}}}}
+services:
+  alpha: {{start: {busy}, promise: {{supply: 40ms/100ms}}}}
+  search: {{adopt: {{systemd: search.service}}, promise: {{supply: 30ms/100ms}}, cap: soft}}
+  beta: {{start: {busy}, promise: {{supply: 15ms/100ms}}, cap: soft}}
+  one: {{adopt: {{libvirt: one}}, promise: {{supply: [35ms/100ms]}}}}
+  two: {{adopt: {{libvirt: two}}, promise: {{supply: [35ms/100ms]}}}}
+  batch: {{start: {busy}, promise: leftovers, at-least: 20%}}{hostile}""")
+# With Giusto: all on one core, each with its budget.
+work.joinpath("own.yaml").write_text(f"""giusto: 1
+hosts: {{guest: {{cores: 1-2}}}}
+services:
+  alpha: {{start: {busy}, promise: {{supply: 30ms/100ms}}}}
+  search: {{adopt: {{systemd: search.service}}, promise: {{supply: 20ms/100ms}}}}
+  beta: {{start: {busy}, promise: {{supply: 10ms/100ms}}}}
+  batch: {{start: {busy}, promise: leftovers, at-least: 20%}}{hostile}""")
 SITE
-target/release/giusto export systemd "$work/site.yaml" --out "$work/out" >"$work/files"
-GUEST_CORES=3 tests/debian-guest.sh tests/exports-systemd-inside.sh "$work/out/guest" /export "$work/expected" /expected \
-	target/release/giusto /usr/bin/giusto
+for site in site own; do target/release/giusto export systemd "$work/$site.yaml" --out "$work/$site" >>"$work/files"; done
+target/release/giusto export libvirt "$work/site.yaml" --out "$work/machines" >>"$work/files"
+GUEST_CORES=4 tests/debian-guest.sh tests/exports-systemd-inside.sh "$work/site/guest" /export "$work/own/guest" /own \
+	"$work/machines/guest" /machines "$work/expected" /expected target/release/giusto /usr/bin/giusto

@@ -8,6 +8,7 @@ use crate::table::json;
 use giusto_model::{Adopt, HostPlan, Origin, Plan};
 use giusto_planner::{unit_of, AloneFile, Engine};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The unit of the package, which reads one site a machine.
@@ -58,7 +59,7 @@ pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failu
     };
     if matches!(target, Target::Systemd | Target::Libvirt) {
         let text = giusto_site::text(&args.site)?;
-        let of_host = |host: &HostPlan| with_giusto(&args.site.display().to_string(), &text, &plan, host);
+        let of_host = |host: &HostPlan| with_giusto(target, &args.site.display().to_string(), &text, &plan, host);
         for host in &plan.hosts {
             files.extend(of_host(host)?);
         }
@@ -67,6 +68,10 @@ pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failu
         return json(&files);
     }
     let folder = args.folder(name);
+    for host in &plan.hosts {
+        let its: Vec<&AloneFile> = files.iter().filter(|file| file.host == host.name).collect();
+        no_others(&folder.join(&host.name), &its)?;
+    }
     for AloneFile { host, path, text, executable } in &files {
         let path = folder.join(host).join(path);
         written(&path, text)?;
@@ -78,23 +83,56 @@ pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
+/// Files of an older export would be taken for some of this one, and what is applied could not be taken back with other scripts.
+fn no_others(folder: &Path, files: &[&AloneFile]) -> Result<(), Failure> {
+    let shown = folder.display();
+    if folder.join("found").exists() {
+        return Err(Failure::input(format!(
+            "the export in {shown} is applied (found/ has how it was before); expected it to be undone first: {shown}/undo.sh; or \
+             another folder: --out DIR"
+        )));
+    }
+    let mut others = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(at) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&at) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let is_its = |file: &&AloneFile| folder.join(&file.path) == path;
+            match path.is_dir() && !path.is_symlink() {
+                true => folders.push(path),
+                false if files.iter().any(is_its) => {}
+                false => others.push(path.display().to_string()),
+            }
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    others.sort_unstable();
+    Err(Failure::input(format!(
+        "{shown} has files that this export does not write: {}; expected none: remove them, or take another folder: --out DIR",
+        others.join(", ")
+    )))
+}
+
 /// The site in which Giusto adopts what systemd starts, and the unit that enforces it on one host.
-fn with_giusto(file: &str, text: &str, plan: &Plan, host: &HostPlan) -> Result<Vec<AloneFile>, Failure> {
+fn with_giusto(target: Target, file: &str, text: &str, plan: &Plan, host: &HostPlan) -> Result<Vec<AloneFile>, Failure> {
     let name = &host.name;
     let services = plan.services.iter().map(|one| (&one.name, &one.origin, &one.on));
     let leftovers = plan.leftovers.iter().map(|one| (&one.name, &one.origin, &one.on));
     let all: Vec<(&String, &Origin, &String)> = services.chain(leftovers).collect();
-    let started = all.iter().filter(|(_, origin, _)| matches!(origin, Origin::Start(_)));
+    // 'export systemd' makes units of what the site starts; beside other exports Giusto starts it.
+    let of_unit = |origin: &Origin| target == Target::Systemd || !matches!(origin, Origin::Start(_));
+    let started =
+        all.iter().filter(|(_, origin, _)| target == Target::Systemd && matches!(origin, Origin::Start(_)));
     let adopted: Vec<(String, Adopt)> = started
         .filter_map(|(service, origin, _)| Some(((*service).clone(), Adopt::Systemd(unit_of(service, origin)?))))
         .collect();
     let site = giusto_site::adopting(file, text, &adopted)?;
-    let site = format!(
-        "# By 'giusto export' from {}: what it started is adopted.\n{site}",
-        file.replace(char::is_control, " ")
-    );
-    let mut units: Vec<String> =
-        all.iter().filter(|(.., on)| *on == name).filter_map(|(service, origin, _)| unit_of(service, origin)).collect();
+    let what = if target == Target::Systemd { ": what it started is adopted" } else { "" };
+    let site = format!("# By 'giusto export' from {}{what}.\n{site}", file.replace(char::is_control, " "));
+    let here = all.iter().filter(|(_, origin, on)| *on == name && of_unit(origin));
+    let mut units: Vec<String> = here.filter_map(|(service, origin, _)| unit_of(service, origin)).collect();
     units.sort_unstable();
     units.dedup();
     let unit = UNIT
@@ -105,9 +143,18 @@ fn with_giusto(file: &str, text: &str, plan: &Plan, host: &HostPlan) -> Result<V
         "# The units that it adopts run before it, by 'giusto export'.\n[Unit]\nWants={0}\nAfter={0}\n",
         units.join(" ")
     );
+    let first = match target {
+        Target::Systemd => {
+            "it adopts the units and keeps the whole plan.\n\n./undo.sh beside this folder first, if it is applied; then units/ to \
+             /etc/systemd/system, which are started as any.\n"
+        }
+        _ => {
+            "it adopts the virtual machines and keeps the whole plan.\n\n./undo.sh beside this folder first, if it is applied; then \
+             hooks/qemu to /etc/libvirt/hooks/qemu. What the site starts, Giusto starts.\n"
+        }
+    };
     let readme = format!(
-        "{name} with Giusto, by 'giusto export': it adopts the units and keeps the whole plan.\n\n\
-         Remove the drop-ins beside this folder, if they are there; keep units/.\n  \
+        "{name} with Giusto, by 'giusto export': {first}  \
          cp {name}.yaml /etc/giusto/ && cp -r giusto@.service giusto@{name}.service.d /etc/systemd/system/\n  \
          systemctl daemon-reload && systemctl enable --now giusto@{name}.service\n\n\
          Files that the site names (histograms, profiles, keys) are looked for beside /etc/giusto/{name}.yaml.\n"

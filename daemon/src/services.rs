@@ -7,7 +7,7 @@
 
 use crate::after_end::{AfterEnd, REAPED};
 use crate::logs;
-use crate::named::Named;
+use crate::named::{Named, Place};
 use crate::restart::Restarts;
 use crate::spawn::spawn;
 use crate::systemd::HIERARCHIES;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// A virtual machine is not asked for its vCPUs again sooner, nor systemd or an engine for what has gone.
+/// A virtual machine is not asked for its vCPUs again sooner.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// What a manager knows of threads is not older.
 const REUSED: Duration = Duration::from_millis(1500);
@@ -85,8 +85,8 @@ enum Source {
     Child(Vec<String>),
     Process(u32),
     Cgroup(String),
-    /// A unit or a container, its cgroup, and when systemd or the engine was asked for that.
-    Named(String, Named, Instant),
+    /// A unit or a container.
+    Named(Place),
     Vm(Vm),
 }
 
@@ -116,7 +116,7 @@ impl Running {
         before: &mut Prepare<'_>,
     ) -> Result<Running, Error> {
         let service = |what| Error::Service { name: name.into(), what };
-        let named = |named: Named| Ok(Source::Named(named.control_group()?, named, Instant::now()));
+        let named = |named: Named| Place::of(named).map(Source::Named);
         let source = match origin {
             Origin::Start(words) if words.is_empty() => return Err(service("starts nothing".into())),
             Origin::Start(words) => Source::Child(words.clone()),
@@ -150,7 +150,7 @@ impl Running {
         if running.processes().is_empty() {
             let what = match &running.source {
                 Source::Process(pid) => format!("there is no process {pid} to adopt"),
-                Source::Cgroup(path) | Source::Named(path, ..) => format!(
+                Source::Cgroup(path) | Source::Named(Place { path, .. }) => format!(
                     "there is no process in cgroup {path}, nor below it, to adopt; expected a path below one of {}",
                     HIERARCHIES.join(", ")
                 ),
@@ -305,7 +305,7 @@ impl Running {
             }
             Source::Process(pid) if adopted.is_empty() => adopted.extend(Thread::of(*pid)),
             Source::Process(_) => {}
-            Source::Cgroup(path) | Source::Named(path, ..) => {
+            Source::Cgroup(path) | Source::Named(Place { path, .. }) => {
                 let folders = HIERARCHIES.iter().map(|root| Path::new(root).join(path.trim_start_matches('/')));
                 let pids = folders.map(|folder| members(&folder)).find(|pids| !pids.is_empty()).unwrap_or_default();
                 adopted.retain(|process| process.alive());
@@ -396,11 +396,8 @@ impl Running {
     }
 
     fn poll_adopted(&mut self) -> Option<Event> {
-        if let Source::Named(path, named, asked) = &mut self.source {
-            if self.down.is_some() && asked.elapsed() > ASKED_AGAIN {
-                *asked = Instant::now();
-                *path = named.control_group().unwrap_or(path.clone());
-            }
+        if let (Source::Named(place), true) = (&mut self.source, self.down.is_some()) {
+            place.look();
         }
         let gone = self.processes().is_empty();
         match (gone, self.down.is_some()) {
@@ -410,7 +407,7 @@ impl Running {
                         format!("has ended: process {pid} cannot come back; adopt it by another way, and reload")
                     }
                     Source::Cgroup(path) => format!("has ended; a process in cgroup {path} is waited for"),
-                    Source::Named(_, named, _) => format!("has ended; it is waited for: {}", named.start()),
+                    Source::Named(place) => format!("has ended; it is waited for: {}", place.named.start()),
                     Source::Vm(_) | Source::Child(_) => "has ended; it is waited for: start it again".into(),
                 };
                 (self.down, self.last_end) = (Some(how.clone()), Some("ended".into()));

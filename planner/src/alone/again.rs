@@ -1,12 +1,13 @@
 //! The reservations of a host planned again under what programs without Giusto can do: a core to itself, else a part of one.
 
+use super::weigh::{fitting, part, Group, Groups, Keeper};
 use crate::facts::{BackendFact, Facts};
 use crate::placements::Placements;
 use crate::plan::plan;
 use crate::refusal::Refusal;
 use giusto_model::{
-    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Paths, Plan, Promise, Server, Service,
-    ServicePlan, Site, Unused,
+    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Origin, Paths, Plan, Promise, Server,
+    Service, ServicePlan, Site, Unused,
 };
 
 /// What remains of a host's plan.
@@ -21,6 +22,8 @@ pub(super) struct Alone<'a> {
     pub(super) shared: Vec<u32>,
     /// So many cores more, and each reservation had one to itself.
     pub(super) missing: usize,
+    /// All with a weight.
+    pub(super) groups: Groups,
 }
 
 /// A reservation.
@@ -40,17 +43,26 @@ pub(super) enum Way {
 
 /// A part of a core.
 pub(super) struct Share {
-    /// Of [`Share::WEIGHTS`].
+    /// Of all of its service, of [`Share::WEIGHTS`] a core.
     pub(super) weight: u64,
     /// What the planner says to its promise under quotas.
     pub(super) refused: String,
-    /// Planned as a leftover with its bandwidth for a floor: what all of its core share; or why that does not fit.
-    pub(super) floor: Result<Bandwidth, String>,
+    /// Planned as a leftover with its bandwidth for a floor; or why that does not fit.
+    pub(super) floor: Result<Floor, String>,
 }
 
 impl Share {
     /// The weight of a whole core: the largest that cgroups take.
     pub(super) const WEIGHTS: u64 = 10_000;
+}
+
+/// What the fair scheduler gives over time.
+#[derive(Clone)]
+pub(super) struct Floor {
+    /// By its weight, wherever others are busy.
+    pub(super) least: Bandwidth,
+    /// What all share.
+    pub(super) available: Bandwidth,
 }
 
 /// A service that gets what is left.
@@ -60,8 +72,10 @@ pub(super) struct Rest<'a> {
     pub(super) cores: Vec<u32>,
     /// These are cores on which reservations are by quota and weight: there are no others.
     pub(super) shares: bool,
-    /// What all leftovers share; or why its floor is not held.
-    pub(super) floor: Result<Bandwidth, String>,
+    /// Beside reservations, and where it has a floor.
+    pub(super) weight: Option<u64>,
+    /// What it has; or why its floor is not held.
+    pub(super) floor: Result<Floor, String>,
 }
 
 /// A quota of the fair scheduler, in its units.
@@ -91,6 +105,13 @@ impl Quota {
         Quota::part(share.times_ceil(Duration::from_ns(period)).map_or(period, Duration::ns), period)
     }
 
+    /// What several servers have together: that of one, or their shares in the longest of their periods.
+    pub(super) fn together(servers: impl Iterator<Item = Server> + Clone) -> Quota {
+        let quotas = servers.map(Quota::of);
+        let period = quotas.clone().map(|one| one.period).max().unwrap_or(Quota::LONGEST);
+        Quota { quota: quotas.map(|one| (one.quota * period).div_ceil(one.period)).sum(), period }
+    }
+
     /// `budget` of every `period`, both in ns.
     fn part(budget: u64, period: u64) -> Quota {
         let (budget, period) = (u128::from(budget.max(1)), u128::from(period.max(1)));
@@ -105,57 +126,240 @@ impl Quota {
 }
 
 impl<'a> Alone<'a> {
-    /// Of the host at `index` of the plan's. O(entries²), and a plan a core with several reservations and a refusal a service
-    /// there.
-    pub(super) fn of(site: &Site, facts: &Facts, plan: &'a Plan, index: usize) -> Alone<'a> {
+    /// Of the host at `index` of the plan's, for a target that makes `started` of what the site starts. Cores are the same for all
+    /// targets. O(entries²), and a plan a core with several reservations and a refusal a service there.
+    pub(super) fn of(site: &Site, facts: &Facts, plan: &'a Plan, index: usize, started: Keeper) -> Alone<'a> {
         let host = &plan.hosts[index];
         let planned: Vec<&ServicePlan> = plan.services.iter().filter(|one| one.on == host.name).collect();
         let packets: Vec<u32> =
             plan.network.iter().filter(|one| one.on == host.name).flat_map(|one| one.cores.clone()).collect();
         let open: Vec<u32> = host.open_cores().into_iter().filter(|core| !packets.contains(core)).collect();
-        let cores = spread(&planned, &open);
+        let cores = apart(&planned, spread(&planned, &open), host.keep_free);
         let on = |core: u32| cores.iter().filter(|one| **one == core).count();
         let mut used = cores.clone();
         used.sort_unstable();
         used.dedup();
         let (whole, shared): (Vec<u32>, Vec<u32>) = used.iter().partition(|core| on(**core) == 1);
+        let free: Vec<u32> = open.iter().copied().filter(|core| !used.contains(core)).collect();
         let again = Again { site, facts, host };
-        let floors: Vec<(u32, Result<Bandwidth, String>)> =
+        let rooms: Vec<(u32, Result<Bandwidth, String>)> =
             shared.iter().map(|&core| (core, again.floors(&[core], &mine(&planned, &cores, core), &[]))).collect();
+        let leftovers: Vec<&LeftoverPlan> = plan.leftovers.iter().filter(|one| one.on == host.name).collect();
+        let places = Places { planned: &planned, cores: &cores, free: &free, whole: &whole, shared: &shared };
+        let mut rest: Vec<Rest> = leftovers.iter().map(|planned| places.of(planned)).collect();
+        let on_shared = match shared.is_empty() {
+            true => Err("each core has a service to itself, which may take all of it".into()),
+            false => {
+                let beside: Vec<&ServicePlan> = shared.iter().flat_map(|&core| mine(&planned, &cores, core)).collect();
+                again.floors(&shared, &beside, &leftovers)
+            }
+        };
+        let on_free = if free.is_empty() { on_shared } else { again.floors(&free, &[], &leftovers) };
+        let mut scale = Scale { groups: Groups::default(), rooms, shared, started };
+        scale.weigh(&planned, &cores, &mut rest);
+        for at in 0..rest.len() {
+            rest[at].floor = on_free.clone().and_then(|available| scale.floor(&rest[at], available, &free));
+        }
         let entry = |(planned, core): (&&'a ServicePlan, &u32)| {
-            let way = match floors.iter().find(|(shared, _)| shared == core) {
-                None => Way::Whole,
-                Some((_, floor)) => Way::Share(Share {
-                    weight: weight(planned.server.bandwidth()),
+            let way = match scale.rooms.iter().any(|(shared, _)| shared == core) {
+                false => Way::Whole,
+                true => Way::Share(Share {
+                    weight: scale.groups.find(&planned.name).map_or(1, |group| group.weight),
                     refused: again.under_quota(planned),
-                    floor: floor.clone(),
+                    floor: scale.share(planned, *core, &mine(&places.planned, &cores, *core)),
                 }),
             };
             Entry { planned, core: *core, way }
         };
         let entries: Vec<Entry> = planned.iter().zip(&cores).map(entry).collect();
-        let free: Vec<u32> = open.iter().copied().filter(|core| !used.contains(core)).collect();
-        let leftovers: Vec<&LeftoverPlan> = plan.leftovers.iter().filter(|one| one.on == host.name).collect();
-        let floor = match (free.is_empty(), shared.is_empty()) {
-            (false, _) => again.floors(&free, &[], &leftovers),
-            (true, false) => {
-                let beside: Vec<&ServicePlan> = shared.iter().flat_map(|&core| mine(&planned, &cores, core)).collect();
-                again.floors(&shared, &beside, &leftovers)
-            }
-            (true, true) => Err("each core has a service to itself, which may take all of it".into()),
-        };
-        let shares = free.is_empty() && !shared.is_empty();
-        let mut its_cores: Vec<u32> = match shares {
-            true => shared.clone(),
-            false => free.iter().chain(&whole).copied().collect(),
-        };
-        its_cores.sort_unstable();
-        let rest = leftovers
-            .into_iter()
-            .map(|planned| Rest { planned, cores: its_cores.clone(), shares, floor: floor.clone() })
-            .collect();
         let missing = entries.len().saturating_sub(open.len());
-        Alone { host, entries, rest, whole, shared, missing }
+        let Scale { groups, shared, .. } = scale;
+        Alone { host, entries, rest, whole, shared, missing, groups }
+    }
+
+    /// Who has time on one of these cores, of those that another export may be for.
+    pub(super) fn keepers_on(&self, core: u32) -> Vec<Keeper> {
+        let mut keepers: Vec<Keeper> = Vec::new();
+        for group in self.groups.on(core) {
+            if !keepers.contains(&group.keeper) {
+                keepers.push(group.keeper);
+            }
+        }
+        keepers
+    }
+}
+
+/// Cores with what is on them.
+struct Places<'p, 'a> {
+    planned: &'p [&'a ServicePlan],
+    cores: &'p [u32],
+    free: &'p [u32],
+    whole: &'p [u32],
+    shared: &'p [u32],
+}
+
+impl<'a> Places<'_, 'a> {
+    /// Where a leftover runs: on cores without a reservation. One without a floor also where a real-time thread goes before it. Else
+    /// where it is weighed with reservations, else beside whatever there is.
+    fn of(&self, planned: &'a LeftoverPlan) -> Rest<'a> {
+        let keeper = |name: &str, origin: &Origin| Keeper::of(name, origin, Keeper::Units);
+        let on = |core: u32| self.planned.iter().zip(self.cores).filter(move |(_, its)| **its == core);
+        let real_time = |core: &u32| {
+            on(*core).all(|(one, _)| matches!(keeper(&one.name, &one.origin), Keeper::Units | Keeper::Machines))
+        };
+        let own = keeper(&planned.name, &planned.origin);
+        let weighed = |core: &u32| on(*core).all(|(one, _)| keeper(&one.name, &one.origin).goes_with(own));
+        let chosen = |from: &[u32], which: &dyn Fn(&u32) -> bool| -> Vec<u32> {
+            from.iter().copied().filter(|core| which(core)).collect()
+        };
+        let whole = chosen(self.whole, &real_time);
+        let same = chosen(self.shared, &weighed);
+        let (mut cores, shares) = match (self.free.is_empty(), self.shared.is_empty()) {
+            (false, _) if planned.at_least > Bandwidth::ZERO => (self.free.to_vec(), false),
+            (false, _) => ([self.free, &whole].concat(), false),
+            (true, false) if same.is_empty() => (self.shared.to_vec(), true),
+            (true, false) => (same, true),
+            (true, true) if whole.is_empty() => (self.whole.to_vec(), false),
+            (true, true) => (whole, false),
+        };
+        cores.sort_unstable();
+        Rest { planned, cores, shares, weight: None, floor: Err(String::new()) }
+    }
+}
+
+/// Weights, and what they give.
+struct Scale {
+    groups: Groups,
+    /// Of each core with several reservations what all share there; or why they do not fit.
+    rooms: Vec<(u32, Result<Bandwidth, String>)>,
+    shared: Vec<u32>,
+    started: Keeper,
+}
+
+impl Scale {
+    /// The weight of what has no floor, beside floors that make up to 10,000; and that of a unit which says nothing.
+    const LITTLE: u64 = 10;
+    const ORDINARY: u64 = 100;
+
+    /// Each reservation as its bandwidth; leftovers as their floors, as far as there is room for them on each core that they may
+    /// run on.
+    fn weigh(&mut self, planned: &[&ServicePlan], cores: &[u32], rest: &mut [Rest]) {
+        for (one, core) in planned.iter().zip(cores) {
+            let weight = weight(one.server.bandwidth());
+            match self.groups.0.iter_mut().find(|group| group.name == one.name) {
+                Some(group) => {
+                    group.weight = (group.weight + weight).min(Share::WEIGHTS);
+                    if !group.cores.contains(core) {
+                        group.cores.push(*core);
+                    }
+                }
+                None => self.groups.0.push(Group {
+                    name: one.name.clone(),
+                    keeper: Keeper::of(&one.name, &one.origin, self.started),
+                    weight,
+                    cores: vec![*core],
+                }),
+            }
+        }
+        for one in rest.iter().filter(|one| !one.shares) {
+            let (name, keeper) = (one.planned.name.clone(), self.keeper(one.planned));
+            let has_floor = one.planned.at_least > Bandwidth::ZERO;
+            let weight = if has_floor { weight(one.planned.at_least).max(Scale::ORDINARY) } else { Scale::ORDINARY };
+            self.groups.0.push(Group { name, keeper, weight, cores: one.cores.clone() });
+        }
+        let mut keepers: Vec<Keeper> = Vec::new();
+        for one in rest.iter().filter(|one| one.shares) {
+            let keeper = self.keeper(one.planned);
+            if !keepers.contains(&keeper) {
+                keepers.push(keeper);
+            }
+        }
+        for keeper in keepers {
+            let its: Vec<usize> =
+                (0..rest.len()).filter(|at| rest[*at].shares && self.keeper(rest[*at].planned) == keeper).collect();
+            let left = |core: &u32| {
+                let room = part(self.room(*core, keeper), Share::WEIGHTS, 1);
+                let taken: u64 = self.groups.on(*core).filter(|one| one.keeper == keeper).map(|one| one.weight).sum();
+                (room.as_f64() as u64).saturating_sub(taken)
+            };
+            let room = its.iter().flat_map(|at| rest[*at].cores.iter()).map(left).min().unwrap_or(0);
+            let floors: Vec<u64> =
+                its.iter().map(|at| weight(rest[*at].planned.at_least).max(Scale::LITTLE)).collect();
+            for (at, weight) in its.into_iter().zip(fitting(&floors, room)) {
+                let (name, cores) = (rest[at].planned.name.clone(), rest[at].cores.clone());
+                self.groups.0.push(Group { name, keeper, weight, cores });
+            }
+        }
+        for one in rest.iter_mut().filter(|one| one.shares || one.planned.at_least > Bandwidth::ZERO) {
+            one.weight = self.groups.find(&one.planned.name).map(|group| group.weight);
+        }
+    }
+
+    fn keeper(&self, one: &LeftoverPlan) -> Keeper {
+        Keeper::of(&one.name, &one.origin, self.started)
+    }
+
+    /// What all of `keeper` share on a core with several reservations. The slice of units weighs 10,000, divided among its cores, and
+    /// what is beside it 100.
+    fn room(&self, core: u32, keeper: Keeper) -> Bandwidth {
+        let Some((_, Ok(room))) = self.rooms.iter().find(|(one, _)| *one == core) else { return Bandwidth::ZERO };
+        let beside = self.groups.on(core).filter(|group| !matches!(group.keeper, Keeper::Units | Keeper::Nobody));
+        let beside: u64 = beside.map(|_| Scale::ORDINARY).sum();
+        match keeper {
+            Keeper::Units => {
+                let slice = Share::WEIGHTS / (self.shared.len() as u64).max(1);
+                part(*room, slice, slice + beside)
+            }
+            _ => *room,
+        }
+    }
+
+    /// Why no weight says what a service of `keeper` gets of a core.
+    fn not_weighed(&self, name: &str, keeper: Keeper, core: u32) -> Result<(), String> {
+        let others: Vec<&str> = self
+            .groups
+            .on(core)
+            .filter(|one| !one.keeper.goes_with(keeper) && one.name != name)
+            .map(|one| one.name.as_str())
+            .collect();
+        match keeper {
+            Keeper::Nobody => Err("nothing sets it".into()),
+            Keeper::Apart => Err("its weight is compared with what is beside it in its slice, and not with services".into()),
+            // Their slice goes before.
+            Keeper::Units => Ok(()),
+            _ if others.is_empty() => Ok(()),
+            _ => Err(format!(
+                "core {core} is shared with {}, and no weight of one program is compared with another's",
+                others.join(", ")
+            )),
+        }
+    }
+
+    /// Of a reservation on a core with several, `there`.
+    fn share(&self, planned: &ServicePlan, core: u32, there: &[&ServicePlan]) -> Result<Floor, String> {
+        let (_, room) = self.rooms.iter().find(|(one, _)| *one == core).ok_or("it is not there")?;
+        let available = room.clone()?;
+        let Some(own) = self.groups.find(&planned.name) else { return Err("it is not there".into()) };
+        self.not_weighed(&own.name, own.keeper, core)?;
+        let least = self.groups.least(own, core, self.room(core, own.keeper), true);
+        // Its own threads on one core have alike.
+        let alike = there.iter().filter(|one| one.name == planned.name).count();
+        Ok(Floor { least: part(least, 1, alike.max(1) as u64), available })
+    }
+
+    /// Of a leftover.
+    fn floor(&self, rest: &Rest, available: Bandwidth, free: &[u32]) -> Result<Floor, String> {
+        let Some(own) = self.groups.find(&rest.planned.name) else { return Err("it is not there".into()) };
+        for core in &own.cores {
+            self.not_weighed(&own.name, own.keeper, *core)?;
+        }
+        let is_only = free.iter().all(|core| self.groups.on(*core).count() <= 1);
+        let least = match rest.shares {
+            true => self.groups.least_anywhere(own, |core| self.room(core, own.keeper)),
+            false if is_only => available,
+            false => self.groups.least_anywhere(own, |_| part(available, 1, free.len().max(1) as u64)),
+        };
+        Ok(Floor { least, available })
     }
 }
 
@@ -192,6 +396,52 @@ fn spread(planned: &[&ServicePlan], open: &[u32]) -> Vec<u32> {
         cores[moves] = *free;
     }
     cores
+}
+
+/// The same, but on cores with several reservations those of one keeper alone, if they fit so: no weight compares a container with a
+/// unit.
+fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwidth) -> Vec<u32> {
+    let keeper = |at: usize| Keeper::of(&planned[at].name, &planned[at].origin, Keeper::Units);
+    let all = 0..cores.len();
+    let is_shared = |core: u32| cores.iter().filter(|one| **one == core).count() > 1;
+    let mixed = |one: usize| all.clone().any(|other| cores[one] == cores[other] && !keeper(one).goes_with(keeper(other)));
+    if !all.clone().any(|at| mixed(at) && is_shared(cores[at])) {
+        return cores;
+    }
+    let mut open: Vec<u32> = cores.iter().copied().filter(|core| is_shared(*core)).collect();
+    open.sort_unstable();
+    open.dedup();
+    let room = Bandwidth::ONE.checked_sub(keep_free).unwrap_or(Bandwidth::ONE);
+    let (mut moving, staying): (Vec<usize>, Vec<usize>) =
+        all.filter(|at| open.contains(&cores[*at])).partition(|at| keeper(*at) != Keeper::Nobody);
+    let of_keeper = |which: Keeper| {
+        let its = (0..planned.len()).filter(|at| open.contains(&cores[*at]) && keeper(*at) == which);
+        its.fold(Bandwidth::ZERO, |sum, at| sum.add_up(planned[at].server.bandwidth()).unwrap_or(sum))
+    };
+    moving.sort_by_key(|at| {
+        let sums = std::cmp::Reverse((of_keeper(keeper(*at)), keeper(*at) as u8));
+        (sums, std::cmp::Reverse(planned[*at].server.bandwidth()))
+    });
+    let mut placed: Vec<(usize, u32)> = staying.iter().map(|at| (*at, cores[*at])).collect();
+    for at in moving {
+        let fits = |core: &&u32| {
+            let mut there = placed.iter().filter(|(_, its)| its == *core).map(|(other, _)| *other);
+            let alone = there.clone().all(|other| {
+                keeper(other).goes_with(keeper(at)) && planned[other].name != planned[at].name
+            });
+            let sum = there.try_fold(planned[at].server.bandwidth(), |sum, other| {
+                sum.add_up(planned[other].server.bandwidth())
+            });
+            alone && sum.is_some_and(|sum| sum <= room)
+        };
+        match open.iter().find(fits) {
+            Some(core) => placed.push((at, *core)),
+            None => return cores,
+        }
+    }
+    let mut new = cores.clone();
+    placed.into_iter().for_each(|(at, core)| new[at] = core);
+    new
 }
 
 /// What is planned again.

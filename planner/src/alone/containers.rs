@@ -1,11 +1,12 @@
 //! Docker and Podman: the flags of each container, an override for Compose, and a script for those that run.
 
-use super::again::{weight, Alone, Entry, Quota, Rest, Way};
+use super::again::{Alone, Entry, Quota, Rest, Way};
 use super::escape::{comment, shell};
 use super::said::{self, Means};
+use super::weigh::{shares, Keeper};
 use super::AloneFile;
 use crate::facts::Facts;
-use giusto_model::{quoted, Adopt, Bandwidth, Cap, Origin, Plan, Server, Site};
+use giusto_model::{quoted, Adopt, Cap, Origin, Plan, Server, Site};
 use std::fmt::{self, Write};
 
 /// Who runs containers.
@@ -33,10 +34,10 @@ impl fmt::Display for Engine {
     }
 }
 
-/// Of a weight of 10,000 as engines count: 1024 is what others have.
-const SHARES: u64 = 26;
 /// The priority that a program may give itself.
 const PRIORITY: u8 = 1;
+const UPDATE: &str = include_str!("scripts/engine-update.sh");
+const UNDO: &str = include_str!("scripts/engine-undo.sh");
 
 /// The files for every host of the plan: `NAME.flags`, `compose.giusto.yaml`, `update.sh` and `README`. O(services²) a host.
 pub fn containers(engine: Engine, site: &Site, facts: &Facts, plan: &Plan) -> Vec<AloneFile> {
@@ -67,7 +68,7 @@ fn container(name: &str, origin: &Origin) -> Option<String> {
 }
 
 fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile> {
-    let alone = Alone::of(site, facts, plan, index);
+    let alone = Alone::of(site, facts, plan, index, Keeper::Containers);
     let host = alone.host.name.as_str();
     let (mut settings, mut told) = (Vec::new(), Vec::new());
     let mut services: Vec<&str> = alone.entries.iter().map(|entry| entry.planned.name.as_str()).collect();
@@ -103,18 +104,12 @@ fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -
     ];
     let services = if services.is_empty() { "services: {}\n".into() } else { format!("services:\n{services}") };
     files.push(AloneFile::new(host, "compose.giusto.yaml", comment("# ", &why) + &services));
-    let why = [
-        format!("Sets the processor time of containers of {host} that run, by 'giusto export {engine}'."),
-        "What is set at their start only is not changed: --ulimit, --cap-add.".into(),
-    ];
-    let commands: String = settings.iter().map(|one| one.update(engine)).collect();
-    let script = format!("#!/bin/sh\n{}set -e\n{commands}", comment("# ", &why));
-    files.push(AloneFile { executable: true, ..AloneFile::new(host, "update.sh", script) });
+    files.extend(scripts(host, engine, &settings));
     told.extend(settings.iter().flat_map(|one| one.said.clone()));
     let readme = format!(
         "{host} without Giusto, by 'giusto export {engine}'.\n\nNew containers: {engine} run -d $(sed '/^#/d' NAME.flags) IMAGE\n\
          Of Compose: {engine} compose -f compose.yaml -f compose.giusto.yaml up -d\n\
-         Those that run: ./update.sh\n\n\
+         Those that run: ./update.sh; ./undo.sh sets them as they were before.\n\n\
          With Giusto nothing of this is needed: adopt: {{container: NAME}} in the site, and 'giusto run'.\n\nWhat holds:\n{}\n\
          Not in these files:\n{}",
         comment("  ", &told),
@@ -122,6 +117,40 @@ fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -
     );
     files.push(AloneFile::new(host, "README", readme));
     files
+}
+
+/// What sets containers that run, and what takes it back.
+fn scripts(host: &str, engine: Engine, settings: &[Setting]) -> [AloneFile; 2] {
+    let why = [
+        format!("Sets the processor time of containers of {host} that run, by 'giusto export {engine}'; all or nothing."),
+        "What is set at their start only is not changed: --ulimit, --cap-add. ./undo.sh takes it back.".into(),
+    ];
+    let mut cores: Vec<u32> = settings.iter().flat_map(|one| one.cores.clone()).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    let each: String = settings.iter().map(|one| format!("\t\"$1\" {}\n", shell(&one.container))).collect();
+    let commands: String = settings.iter().map(|one| one.update(engine)).collect();
+    let told = |what: &str| format!("{engine} inspect --format '{what}' \"$1\"");
+    let as_it_was = "{{.Id}}|{{.Name}}|{{.HostConfig.CpusetCpus}}|{{.HostConfig.CpuPeriod}}|{{.HostConfig.CpuQuota}}|\
+                     {{.HostConfig.CpuShares}}";
+    let update = format!(
+        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\ncores='{}'\n# each FUNCTION: of all containers\n\
+         each() {{\n{each}\t:\n}}\nruns() {{\n\t[ \"$({} 2>/dev/null)\" = true ] ||\n\
+         \t\tstop \"container $1 does not run; expected all of these: {engine} start '$1'\"\n}}\n\
+         record() {{\n\t{} >>found/containers\n}}\n{UPDATE}{commands}",
+        comment("# ", &why),
+        cores.join(" "),
+        told("{{.State.Running}}"),
+        told(as_it_was),
+    );
+    let why = [format!("Sets containers of {host} as they were before update.sh, by 'giusto export {engine}'.")];
+    let undo = format!(
+        "#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\nengine={engine}\n{UNDO}",
+        comment("# ", &why)
+    );
+    let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
+    [program("update.sh", update), program("undo.sh", undo)]
 }
 
 fn not_in(plan: &Plan, host: &str) -> Vec<String> {
@@ -136,59 +165,76 @@ fn not_in(plan: &Plan, host: &str) -> Vec<String> {
     lines
 }
 
+/// What has to be so, as an engine keeps nothing off a core.
+fn provided(cores: &[u32], is_share: bool) -> String {
+    let words = crate::words::cores(cores);
+    let others = match is_share {
+        false => "nothing else runs there",
+        true => "nothing else than the containers of these files runs there",
+    };
+    format!(
+        "{others} (an engine keeps others off core {words} neither by its flags nor by Compose: --cpuset-cpus for all other \
+         containers, and for all other programs 'isolcpus={words}' at boot or AllowedCPUs= of the slices that have none of these \
+         containers)"
+    )
+}
+
 impl Setting {
     fn of(alone: &Alone, plan: &Plan, entries: &[&Entry], container: String) -> Setting {
-        let cores: Vec<u32> = entries.iter().map(|entry| entry.core).collect();
-        let shares = entries.iter().find_map(|entry| match &entry.way {
-            Way::Share(share) => Some((share.weight, entry.planned)),
-            Way::Whole => None,
-        });
-        let words = crate::words::cores(&cores);
-        let others = match shares {
-            None => "nothing else runs there",
-            Some(_) => "nothing else than the containers of these files runs there",
+        let mut cores: Vec<u32> = entries.iter().map(|entry| entry.core).collect();
+        cores.dedup();
+        let parts: Vec<&&Entry> = entries.iter().filter(|entry| matches!(entry.way, Way::Share(_))).collect();
+        let capped = parts.iter().any(|entry| entry.planned.cap == Cap::Hard);
+        // A quota is for all threads of a container.
+        let quota = (capped && parts.len() == entries.len())
+            .then(|| Quota::together(entries.iter().map(|entry| entry.planned.server)));
+        let quota_of = match quota {
+            Some(_) => "all threads of a container",
+            None => "a quota is one for all threads of a container, and some have a core to themselves",
         };
-        let provided = format!(
-            "{others} (an engine keeps others off core {words} neither by its flags nor by Compose: --cpuset-cpus for all other \
-             containers, and for all other programs 'isolcpus={words}' at boot or AllowedCPUs= of the slices that \
-             have none of these containers)"
-        );
-        let means = Means { fifo: false, quotas: true, provided, others: false };
         let mut said = Vec::new();
         for entry in entries {
+            let is_share = matches!(entry.way, Way::Share(_));
+            let mut provided = provided(&[entry.core], is_share);
+            let beside = alone.rest.iter().filter(|rest| !is_share && rest.cores.contains(&entry.core));
+            let beside: Vec<&str> = beside.map(|rest| rest.planned.name.as_str()).collect();
+            if !beside.is_empty() {
+                provided += &format!(", and {}, for which there is no other core, is idle", beside.join(", "));
+            }
+            let means = Means { fifo: false, quota, quota_of: quota_of.into(), provided, others: false };
             said.push(said::head(entry.planned));
             said.extend(said::of(alone, entry, plan, &means).lines());
         }
         if entries.len() > 1 {
             said.push(format!(
                 "NOTE: {} threads have {} cores together; no thread is bound by itself.",
-                cores.len(),
+                entries.len(),
                 cores.len()
             ));
         }
         let planned = entries[0].planned;
+        let weight = alone.groups.find(&planned.name).map_or(1, |group| group.weight);
         Setting {
             container,
             service: planned.name.clone(),
             said,
             cores,
-            quota: shares.filter(|(_, one)| one.cap == Cap::Hard).map(|(_, one)| Quota::of(one.server)),
-            shares: shares.map(|(weight, _)| weight * SHARES),
-            whole: shares.is_none().then_some(planned.server),
+            quota,
+            shares: (!parts.is_empty()).then(|| shares(weight)),
+            whole: parts.is_empty().then_some(planned.server),
         }
     }
 
     fn of_rest(rest: &Rest, container: String) -> Setting {
-        let means = Means { fifo: false, quotas: true, provided: String::new(), others: false };
         let mut said = vec![said::rest_head(rest)];
-        said.extend(said::rest(rest, &means).lines());
+        said.extend(said::rest(rest, &provided(&rest.cores, true)).lines());
         Setting {
             container,
             service: rest.planned.name.clone(),
             said,
             cores: rest.cores.clone(),
             quota: rest.planned.at_most.map(Quota::share),
-            shares: (rest.planned.at_least > Bandwidth::ZERO).then(|| weight(rest.planned.at_least) * SHARES),
+            shares: rest.weight.map(shares),
             whole: None,
         }
     }

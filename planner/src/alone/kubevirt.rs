@@ -3,6 +3,7 @@
 use super::again::{Alone, Entry, Way};
 use super::escape::comment;
 use super::said::{self, Means};
+use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;
 use crate::words::share;
@@ -14,7 +15,7 @@ pub fn kubevirt(site: &Site, facts: &Facts, plan: &Plan) -> Vec<AloneFile> {
 }
 
 fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile> {
-    let alone = Alone::of(site, facts, plan, index);
+    let alone = Alone::of(site, facts, plan, index, Keeper::Units);
     let host = alone.host.name.as_str();
     let (mut files, mut told) = (Vec::new(), Vec::new());
     let mut services: Vec<&str> = alone.entries.iter().map(|entry| entry.planned.name.as_str()).collect();
@@ -79,7 +80,7 @@ fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (Strin
         "the node has so many exclusive processors free (cpuManagerPolicy: static), and none of them are also given \
                     to programs outside of pods (reservedSystemCPUs)";
     // Dedicated processors are whole ones, whatever the plan shares.
-    let means = Means { fifo: true, quotas: false, provided: provided.into(), others: true };
+    let means = Means { fifo: true, quota: None, quota_of: String::new(), provided: provided.into(), others: true };
     let mut said = Vec::new();
     for entry in entries {
         said.push(said::head(entry.planned));

@@ -11,6 +11,7 @@ mod kubevirt;
 mod libvirt;
 mod said;
 mod systemd;
+mod weigh;
 
 pub use containers::{containers, Engine};
 pub use kubevirt::kubevirt;

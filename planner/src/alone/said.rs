@@ -1,6 +1,7 @@
 //! What still holds of a promise under settings of another program, and what is lost, in words and numbers.
 
 use super::again::{Alone, Entry, Quota, Rest, Share, Way};
+use super::weigh::holds;
 use crate::promises;
 use crate::words::{share, time};
 use giusto_model::{Bandwidth, Cap, Certificate, Criticality, Duration, Plan, Promise, Server, ServicePlan};
@@ -13,8 +14,9 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) struct Means {
     /// One that has its core to itself goes before the fair class there.
     pub(super) fifo: bool,
-    /// Quotas of several on a core are enforced for each.
-    pub(super) quotas: bool,
+    /// The quota that it gets, and of what that is one if it is not of this reservation alone; `None`: it gets none, and why.
+    pub(super) quota: Option<Quota>,
+    pub(super) quota_of: String,
     /// What else has to be so that the others of its core do not take its time; empty: nothing.
     pub(super) provided: String,
     /// Processors are given by the target, and not those of the plan.
@@ -150,22 +152,41 @@ fn shared(alone: &Alone, entry: &Entry, part: &Share, means: &Means) -> Said {
         false => format!("; provided that {}", means.provided),
     };
     match &part.floor {
-        Ok(available) => keeps.push(format!(
+        Ok(floor) if holds(floor.least, bandwidth) => keeps.push(format!(
             "{} of core {} over time, while it is busy (planned again as 'promise: leftovers, at-least: {}', of {} that are \
-             left to all here){provided}",
+             left to all here; by its weight at least {}){provided}",
             share(bandwidth),
             entry.core,
             percent(bandwidth),
-            share(*available)
+            share(floor.available),
+            share(floor.least)
         )),
+        Ok(floor) => {
+            keeps.push(format!("{} of core {}, while it is busy, by its weight{provided}", share(floor.least), entry.core));
+            loses.push(format!(
+                "{} of core {} over time: a weight is one for all cores, and those of services that may run on several, this or \
+                 others of core {}, may be on one of them",
+                share(bandwidth),
+                entry.core,
+                entry.core
+            ));
+        }
         Err(why) => loses.push(format!("even a share over time (planned again as leftovers: {why})")),
     }
-    if means.quotas && planned.cap == Cap::Hard {
-        let Quota { quota, period: of } = Quota::of(planned.server);
-        let (quota, of) = (time(Duration::from_us(quota)), time(Duration::from_us(of)));
-        keeps.push(format!(
-            "its cap: at most {quota} in every {of}, and up to a tick of the kernel more, which is paid back"
-        ));
+    if planned.cap == Cap::Hard {
+        match means.quota {
+            Some(quota) if quota == Quota::of(planned.server) => keeps.push(format!(
+                "its cap: at most {}, and up to a tick of the kernel more, which is paid back",
+                every(quota)
+            )),
+            Some(quota) => loses.push(format!(
+                "its cap of {}: the quota is one for {}, {} at most",
+                share(bandwidth),
+                means.quota_of,
+                every(quota)
+            )),
+            None => loses.push(format!("its cap of {}: {}", share(bandwidth), means.quota_of)),
+        }
     }
     let refused = if part.refused.is_empty() {
         String::new()
@@ -213,26 +234,40 @@ pub(super) fn rest_head(rest: &Rest) -> String {
     )
 }
 
-/// Of one that gets leftovers.
-pub(super) fn rest(rest: &Rest, means: &Means) -> Said {
+/// `3 ms in every 10 ms`
+fn every(Quota { quota, period }: Quota) -> String {
+    format!("{} in every {}", time(Duration::from_us(quota)), time(Duration::from_us(period)))
+}
+
+/// Of one that gets leftovers; `provided`: as of [`Means`].
+pub(super) fn rest(rest: &Rest, provided: &str) -> Said {
     let (mut keeps, mut loses) = (Vec::new(), Vec::new());
     let planned = rest.planned;
+    let provided = if provided.is_empty() { String::new() } else { format!("; provided that {provided}") };
     if planned.at_least > Bandwidth::ZERO {
         match &rest.floor {
-            Ok(available) if rest.shares => keeps.push(format!(
-                "at least {} over time, of {} that all share here",
-                share(planned.at_least),
-                share(*available)
-            )),
-            Ok(available) => keeps.push(format!(
-                "at least {}, of {} that are left on cores without a reservation, provided that nothing else is busy there",
-                share(planned.at_least),
-                share(*available)
-            )),
+            Ok(floor) => {
+                let least = if holds(floor.least, planned.at_least) { planned.at_least } else { floor.least };
+                let (least, available) = (share(least), share(floor.available));
+                keeps.push(match rest.shares {
+                    true => format!("at least {least} over time, of {available} that all share here{provided}"),
+                    false => format!(
+                        "at least {least}, of {available} that are left on cores without a reservation, provided that nothing else \
+                         is busy there"
+                    ),
+                });
+                if !holds(floor.least, planned.at_least) {
+                    loses.push(format!(
+                        "at least {}: its weight beside that of others on one core gives {least} of that core, and it is sure of no \
+                         more where it is busy on one alone",
+                        share(planned.at_least)
+                    ));
+                }
+            }
             Err(why) => loses.push(format!("at least {}: {why}", share(planned.at_least))),
         }
     }
-    if let Some(most) = planned.at_most.filter(|_| means.quotas) {
+    if let Some(most) = planned.at_most {
         keeps.push(format!("at most {} of a core, all its processes together", share(most)));
     }
     Said { keeps, loses, instead: None }

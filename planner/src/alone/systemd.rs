@@ -1,24 +1,25 @@
 //! systemd: a unit for what the site starts, a drop-in for each unit, and slices that keep all else off shared cores.
 
-use super::again::{weight, Alone, Entry, Quota, Rest, Share, Way};
+use super::again::{Alone, Entry, Quota, Rest, Share, Way};
 use super::escape::{command, comment, unit};
 use super::said::{self, Means, Said};
+use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;
 use crate::words::share;
-use giusto_model::{Adopt, Bandwidth, Cap, Limit, Origin, Plan, Process, Restart, Server, Site};
+use giusto_model::{Adopt, Cap, Limit, Origin, Plan, Process, Restart, Site};
 use std::fmt::Write;
 
-/// Where all services with a part of a core are, so that their weights are compared.
-const SLICE: &str = "giusto.slice";
+/// Where all services with a part of a core are, so that their weights are compared. What begins with `giusto.` is made, looked for
+/// and restored by `giusto run`.
+const SLICE: &str = "promises.slice";
+const APPLY: &str = include_str!("scripts/systemd-apply.sh");
+const UNDO: &str = include_str!("scripts/systemd-undo.sh");
 /// What else there is at the top of systemd's tree.
 const OTHERS: [&str; 4] = ["init.scope", "system.slice", "user.slice", "machine.slice"];
 /// Above all programs of the fair class; below the threads of interrupts where those are threads (50), and below Giusto's
 /// manager.
 const PRIORITY: u8 = 1;
-/// The weight of what has no floor, beside floors that make up to 10,000; and that of a unit which says nothing.
-const LITTLE: u64 = 10;
-const ORDINARY: u64 = 100;
 
 /// The unit of a service: the one that it has, or the one that the export makes of what the site starts. `None`: it has none.
 pub fn unit_of(name: &str, origin: &Origin) -> Option<String> {
@@ -56,7 +57,7 @@ pub fn systemd(site: &Site, facts: &Facts, plan: &Plan) -> Vec<AloneFile> {
 }
 
 fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile> {
-    let alone = Alone::of(site, facts, plan, index);
+    let alone = Alone::of(site, facts, plan, index, Keeper::Units);
     let name = alone.host.name.as_str();
     let file = |path: String, text: String| AloneFile::new(name, path, text);
     let mut files = Vec::new();
@@ -77,8 +78,8 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
             continue;
         };
         let setting = Setting::of(&alone, &entries, &unit, &others);
-        let means = setting.means();
-        let said: Vec<Said> = entries.iter().map(|entry| said::of(&alone, entry, plan, &means)).collect();
+        let said: Vec<Said> =
+            entries.iter().map(|entry| said::of(&alone, entry, plan, &setting.means(entry, &unit))).collect();
         let mut lines = vec![format!("{unit}, by 'giusto export systemd'.")];
         for (entry, said) in entries.iter().zip(&said) {
             lines.push(said::head(entry.planned));
@@ -105,7 +106,7 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         };
         let setting = Setting::of_rest(rest, &unit);
         let mut lines = vec![format!("{unit}, by 'giusto export systemd'."), said::rest_head(rest)];
-        lines.extend(said::rest(rest, &setting.means()).lines());
+        lines.extend(said::rest(rest, "").lines());
         lines.extend(setting.notes.iter().cloned());
         told.extend(lines.iter().skip(1).cloned());
         if let Origin::Start(words) = &planned.origin {
@@ -115,19 +116,8 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         units.push(unit);
     }
     if !alone.shared.is_empty() {
-        let why = format!(
-            "Keeps all else off core {}, which services share, by 'giusto export systemd'.",
-            crate::words::cores(&alone.shared)
-        );
-        let away = others.as_ref().map_or(String::new(), |others| format!("AllowedCPUs={}\n", list(others)));
-        if !away.is_empty() {
-            for unit in OTHERS {
-                let kind = if unit.ends_with("scope") { "Scope" } else { "Slice" };
-                files.push(file(
-                    drop_in(unit),
-                    format!("{}[{kind}]\n{away}", comment("# ", std::slice::from_ref(&why))),
-                ));
-            }
+        if let Some(others) = &others {
+            files.extend(OTHERS.iter().map(|slice| kept_off(&alone, others, slice)));
         }
         let why = ["Services that share cores: their weights are compared with each other.".to_string()];
         let text = format!(
@@ -136,8 +126,96 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         );
         files.push(file(format!("units/{SLICE}"), text));
     }
-    files.push(file("README".into(), readme(&alone, plan, &told, &units)));
+    let scripts = scripts(name, &files, &units);
+    files.extend(scripts);
+    files.push(file("README".into(), readme(&alone, plan, &told)));
     files
+}
+
+/// What puts the files in their places, and what takes them away.
+fn scripts(host: &str, files: &[AloneFile], units: &[String]) -> [AloneFile; 2] {
+    // No name of a unit has a space.
+    let set = |name: &str, list: Vec<&str>| format!("{name}={}\n", super::escape::shell(&list.join(" ")));
+    let placed = |file: &AloneFile, folder: &str| file.path.strip_prefix(folder).map(str::to_string);
+    let own: Vec<String> = files.iter().filter_map(|file| placed(file, "units/")).collect();
+    let places: Vec<String> =
+        files.iter().filter_map(|file| placed(file, "units/").or(placed(file, "drop-ins/"))).collect();
+    let mut cores: Vec<&str> =
+        files.iter().flat_map(|file| file.text.lines()).filter_map(|line| line.strip_prefix("CPUAffinity=")).collect();
+    cores = cores.iter().flat_map(|list| list.split(',')).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    let adopted: Vec<&str> = units.iter().map(String::as_str).filter(|unit| !own.iter().any(|one| one == unit)).collect();
+    // Slices and scopes take their drop-ins while they are there.
+    let restart: Vec<&str> = units.iter().map(String::as_str).filter(|unit| unit.ends_with(".service")).collect();
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let places: Vec<&str> = places.iter().map(String::as_str).collect();
+    let names = format!(
+        "{}{}{}to=/etc/systemd/system\n",
+        set("files", places),
+        set("own", own),
+        set("restart", restart)
+    );
+    let why = [format!(
+        "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; all or \
+         nothing. ./undo.sh takes it back."
+    )];
+    let apply = format!(
+        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\n{names}{}{}{APPLY}",
+        comment("# ", &why),
+        set("adopted", adopted),
+        set("cores", cores)
+    );
+    let why = [format!("Takes away what apply.sh has put in its place on {host}, by 'giusto export systemd'.")];
+    let undo = format!("#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\n{names}{UNDO}", comment("# ", &why));
+    let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
+    [program("apply.sh", apply), program("undo.sh", undo)]
+}
+
+/// What a part of systemd's tree may use: no core that services share, but those of what is in there itself.
+fn kept_off(alone: &Alone, others: &[u32], slice: &str) -> AloneFile {
+    let has = |core: &&u32| {
+        let is_in = |name: &str, origin: &Origin| top(name, origin).contains(&slice);
+        let entries = alone.entries.iter().filter(|entry| entry.core == **core);
+        let rest = alone.rest.iter().filter(|rest| rest.cores.contains(core));
+        entries.map(|entry| (&entry.planned.name, &entry.planned.origin)).any(|(name, origin)| is_in(name, origin))
+            || rest.map(|rest| (&rest.planned.name, &rest.planned.origin)).any(|(name, origin)| is_in(name, origin))
+    };
+    let own: Vec<u32> = alone.shared.iter().filter(has).copied().collect();
+    let mut allowed = [others, &own].concat();
+    allowed.sort_unstable();
+    let off: Vec<u32> = alone.shared.iter().copied().filter(|core| !own.contains(core)).collect();
+    let words = |cores: &[u32]| crate::words::cores(cores);
+    let mut why = vec!["By 'giusto export systemd'.".to_string()];
+    if !off.is_empty() {
+        why.push(format!("Keeps all else off core {}, which services share.", words(&off)));
+    }
+    if !own.is_empty() {
+        why.push(format!(
+            "Core {} is shared by containers or virtual machines of the site, which are in here: nothing keeps others in here off.",
+            words(&own)
+        ));
+    }
+    let kind = if slice.ends_with("scope") { "Scope" } else { "Slice" };
+    let text = format!("{}[{kind}]\nAllowedCPUs={}\n", comment("# ", &why), list(&allowed));
+    AloneFile::new(&alone.host.name, drop_in(slice), text)
+}
+
+/// The parts of systemd's tree in which a service may be that is not moved to [`SLICE`].
+fn top(name: &str, origin: &Origin) -> Vec<&'static str> {
+    let known = |top: &str| OTHERS.into_iter().filter(|one| *one == top).collect();
+    match (Keeper::of(name, origin, Keeper::Units), origin) {
+        (Keeper::Machines, _) => vec!["machine.slice"],
+        // Podman's, and Docker's.
+        (Keeper::Containers, _) => vec!["machine.slice", "system.slice"],
+        (Keeper::Apart, Origin::Adopt(Adopt::Cgroup(path))) => known(path.split('/').next().unwrap_or_default()),
+        (Keeper::Apart, Origin::Adopt(Adopt::Systemd(unit))) => match unit.strip_suffix(".slice") {
+            Some(slice) => known(&format!("{}.slice", slice.split('-').next().unwrap_or_default())),
+            None if unit.ends_with(".scope") => OTHERS.into(), // any of them
+            None => vec!["system.slice"],
+        },
+        _ => Vec::new(),
+    }
 }
 
 fn drop_in(unit: &str) -> String {
@@ -164,6 +242,9 @@ struct Setting {
     section: &'static str,
     lines: Vec<String>,
     fifo: bool,
+    quota: Option<Quota>,
+    quota_of: &'static str,
+    /// What has to be so for shares.
     provided: String,
     notes: Vec<String>,
 }
@@ -178,17 +259,19 @@ impl Setting {
             lines.push(format!("CPUAffinity={}", list(cores)));
         }
         lines.push(format!("AllowedCPUs={}", list(cores)));
-        Setting { section, lines, fifo: false, provided: String::new(), notes: Vec::new() }
+        let (quota, quota_of) = (None, "");
+        Setting { section, lines, fifo: false, quota, quota_of, provided: String::new(), notes: Vec::new() }
     }
 
     fn of(alone: &Alone, entries: &[&Entry], unit: &str, others: &Option<Vec<u32>>) -> Setting {
-        let cores: Vec<u32> = entries.iter().map(|entry| entry.core).collect();
+        let mut cores: Vec<u32> = entries.iter().map(|entry| entry.core).collect();
+        cores.dedup();
         let mut setting = Setting::begin(unit, &cores);
         let runs = !matches!(setting.section, "Slice" | "Scope");
-        let shares: Vec<(&Share, Server, Cap)> = entries
+        let shares: Vec<(&Share, Cap)> = entries
             .iter()
             .filter_map(|entry| match &entry.way {
-                Way::Share(share) => Some((share, entry.planned.server, entry.planned.cap)),
+                Way::Share(share) => Some((share, entry.planned.cap)),
                 Way::Whole => None,
             })
             .collect();
@@ -200,23 +283,25 @@ impl Setting {
                 // A quota does not hold real-time threads.
                 setting.lines.push("CPUSchedulingResetOnFork=no".into());
             }
-            None => {
-                setting.provided =
-                    format!("nothing else runs on core {} ({unit} has no scheduling policy of its own)", list(&cores));
-            }
-            Some((part, server, cap)) => {
-                let own = unit.ends_with(".service");
-                if own {
-                    setting.lines.push(format!("Slice={SLICE}"));
-                } else {
-                    setting.notes.push(format!(
-                        "NOTE: {unit} cannot be put into {SLICE}: its weight is compared with those beside it."
-                    ));
-                }
+            None => {}
+            Some((part, cap)) => {
                 if *cap == Cap::Hard {
-                    setting.lines.extend(quota(Quota::of(*server)));
+                    let servers = entries.iter().map(|entry| entry.planned.server);
+                    // A quota is for all threads of a unit.
+                    setting.quota = (shares.len() == entries.len()).then(|| Quota::together(servers));
+                    setting.quota_of = match setting.quota {
+                        Some(_) => "all its threads",
+                        None => "a quota is one for all its threads, and some have a core to themselves",
+                    };
+                    setting.lines.extend(setting.quota.into_iter().flat_map(quota));
                 }
-                setting.lines.push(format!("CPUWeight={}", part.weight));
+                // What is elsewhere would be compared with others there.
+                if unit.ends_with(".service") {
+                    setting.lines.push(format!("Slice={SLICE}"));
+                    setting.lines.push(format!("CPUWeight={}", part.weight));
+                } else {
+                    setting.notes.push(format!("NOTE: {unit} cannot be put into {SLICE}."));
+                }
                 if others.is_none() {
                     let shared = crate::words::cores(&alone.shared);
                     setting.provided = format!(
@@ -230,7 +315,7 @@ impl Setting {
                 "NOTE: {} threads have {} cores together; systemd binds no thread by itself. They keep what was promised as long \
                  as no more of its threads are busy at once.",
                 entries.len(),
-                entries.len()
+                cores.len()
             ));
         }
         setting
@@ -244,15 +329,21 @@ impl Setting {
         if rest.shares && unit.ends_with(".service") {
             setting.lines.push(format!("Slice={SLICE}"));
         }
-        if rest.planned.at_least > Bandwidth::ZERO || rest.shares {
-            let least = if rest.shares { LITTLE } else { ORDINARY };
-            setting.lines.push(format!("CPUWeight={}", weight(rest.planned.at_least).max(least)));
+        if !rest.shares || unit.ends_with(".service") {
+            setting.lines.extend(rest.weight.map(|weight| format!("CPUWeight={weight}")));
         }
         setting
     }
 
-    fn means(&self) -> Means {
-        Means { fifo: self.fifo, quotas: true, provided: self.provided.clone(), others: false }
+    fn means(&self, entry: &Entry, unit: &str) -> Means {
+        let provided = match entry.way {
+            Way::Whole if !self.fifo => {
+                format!("nothing else runs on core {} ({unit} has no scheduling policy of its own)", entry.core)
+            }
+            Way::Whole => String::new(),
+            Way::Share(_) => self.provided.clone(),
+        };
+        Means { fifo: self.fifo, quota: self.quota, quota_of: self.quota_of.into(), provided, others: false }
     }
 
     fn text(&self) -> String {
@@ -357,24 +448,17 @@ fn limited(limit: Limit, value: u64) -> String {
     }
 }
 
-fn readme(alone: &Alone, plan: &Plan, told: &[String], units: &[String]) -> String {
+fn readme(alone: &Alone, plan: &Plan, told: &[String]) -> String {
     let host = alone.host;
     let mut lines = vec![
         format!("{} without Giusto, by 'giusto export systemd'.", host.name),
         String::new(),
-        "Apply (systemd 250 or newer, cgroup v2):".into(),
-        "  cp -r units/. drop-ins/. /etc/systemd/system/ && systemctl daemon-reload".into(),
-    ];
-    lines.push(format!(
-        "  systemctl restart {}",
-        units.iter().map(|unit| super::escape::shell(unit)).collect::<Vec<_>>().join(" ")
-    ));
-    lines.extend([
-        "Undo: remove the same files, the same two commands.".into(),
+        "Apply (systemd 250 or newer, cgroup v2), on the host: sudo ./apply.sh".into(),
+        "It looks first at what has to be there, and sets all or nothing. Undo: sudo ./undo.sh".into(),
         "Or with Giusto, which keeps all of it: giusto/README. Do not apply both.".into(),
         String::new(),
         "What holds:".into(),
-    ]);
+    ];
     let mut out = lines.join("\n") + "\n";
     out += &comment("  ", told);
     let mut lost =

@@ -1,0 +1,31 @@
+[ -d found ] || {
+	echo "undo.sh: nothing is applied from here; expected the folder found/, which apply.sh makes" >&2
+	exit 1
+}
+kept=
+[ -z "$own" ] || systemctl disable --quiet --now -- $own 2>/dev/null || :
+for file in $files; do
+	from=units/$file
+	[ -e "$from" ] || from=drop-ins/$file
+	[ -e "$to/$file" ] || continue
+	if cmp -s "$from" "$to/$file"; then
+		rm "$to/$file"
+		case $file in */*) rmdir "$to/${file%/*}" 2>/dev/null || : ;; esac
+	else
+		kept="$kept $to/$file"
+	fi
+done
+systemctl daemon-reload
+for unit in $restart; do
+	case " $own " in *" $unit "*) continue ;; esac
+	if grep -qxF -- "$unit" found/active; then
+		systemctl restart -- "$unit" || kept="$kept $unit"
+	else
+		systemctl stop -- "$unit" || kept="$kept $unit"
+	fi
+done
+[ -z "$kept" ] || {
+	echo "undo.sh: not as it was, as it was changed since or does not start:$kept; see to it, then ./undo.sh again" >&2
+	exit 1
+}
+rm -r found
