@@ -161,6 +161,7 @@ class Exports(Patient):
     def setUp(self):
         for name in NAMES:
             self.podman("rm", "-f", "-t", "0", f"giusto-{name}", check=False)
+        shutil.rmtree(self.out / "found", ignore_errors=True)
 
     def shares(self, what, seconds=3):
         """Of a core, and what others took of the core meanwhile."""
@@ -200,8 +201,34 @@ class Exports(Patient):
         quota, period = Path(f"/sys/fs/cgroup{path}/cpu.max").read_text().split()
         return -1 if quota == "max" else int(quota) / int(period)
 
-    def flags(self, name):
-        return [line for line in (self.out / f"{name}.flags").read_text().splitlines() if not line.startswith("#")]
+    def shares_of(self, name):
+        """The weight as an engine counts, as the kernel has it."""
+        for line in Path(f"/proc/{self.podman.pid(name)}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for root in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
+                if "cpu" in controllers.split(",") and (file := Path(f"{root}{path}/cpu.shares")).exists():
+                    return int(file.read_text())
+            if (file := Path(f"/sys/fs/cgroup{path}/cpu.weight")).exists():
+                return {100: 1024, 39: 1024}.get(int(file.read_text()))
+        return None
+
+    def program(self):
+        """A podman with its own store."""
+        program = self.folder / "bin" / "podman"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\nexec " + " ".join(map(str, ["/usr/bin/podman", *self.podman.words[1:]])) + ' "$@"\n')
+        program.chmod(0o755)
+        return program
+
+    def script(self, name, program, check=True):
+        environment = {**self.podman.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+        done = subprocess.run([self.out / name], capture_output=True, text=True, env=environment)
+        if check:
+            self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def flags(self, name, folder=None):
+        return [line for line in ((folder or self.out) / f"{name}.flags").read_text().splitlines() if not line.startswith("#")]
 
     def test_flags_make_containers_that_have_their_shares(self):
         for name in NAMES:
@@ -220,17 +247,61 @@ class Exports(Patient):
     def test_the_script_sets_containers_that_run(self):
         for name in NAMES:
             self.podman.run(name)
-        program = self.folder / "bin" / "podman"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text("#!/bin/sh\nexec " + " ".join(map(str, ["/usr/bin/podman", *self.podman.words[1:]])) + ' "$@"\n')
-        program.chmod(0o755)
-        subprocess.run(
-            [self.out / "update.sh"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            env={**self.podman.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"},
-        )
+        program = self.program()
+        self.script("update.sh", program)
         self.kept(self.shares("set while they run"))
+
+        self.assertEqual([self.quota(name) for name in NAMES], [0.3, 0.2, 0.25])
+        again = subprocess.run([GIUSTO, "export", "podman", self.site, "--out", self.folder / "out"], capture_output=True, text=True)
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("is applied", again.stderr)
+        self.script("undo.sh", program)
+        self.assertFalse((self.out / "found").exists())
+        for name in NAMES:
+            self.assertLess(self.quota(name), 0, name)
+            self.assertEqual(self.shares_of(name), 1024, name)
+            self.assertEqual(len(os.sched_getaffinity(self.podman.pid(name))), os.cpu_count(), name)
+
+    def test_the_script_sets_all_or_nothing(self):
+        for name in NAMES[:2]:
+            self.podman.run(name)
+        program = self.program()
+        done = self.script("update.sh", program, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("container giusto-batch does not run", done.stderr)
+        self.assertFalse((self.out / "found").exists())
+        self.podman.run("batch")
+        # It fails at the last: what was set before is taken back.
+        program.write_text(program.read_text().replace("exec ", 'case "$*" in update*giusto-batch) exit 1 ;; esac\nexec '))
+        done = self.script("update.sh", program, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("all goes back", done.stderr)
+        self.assertLess(max(self.quota(name) for name in NAMES), 0)
+        self.assertFalse((self.out / "found").exists())
+
+    def test_weights_divide_a_core_where_nothing_is_capped(self):
+        site = self.folder / "weights.yaml"
+        text = SITE.replace("ms}}", "ms}, cap: soft}").replace("at-most: 25%", "at-least: 25%")
+        site.write_text(text)
+        subprocess.run([GIUSTO, "export", "podman", site, "--out", self.folder / "weights"], check=True, stdout=subprocess.DEVNULL)
+        for name in NAMES:
+            self.podman.run(name, *self.flags(name, self.folder / "weights" / "edge-1"))
+        self.assertLess(max(self.quota(name) for name in NAMES), 0)
+        shares, _ = self.shares("by weights alone")
+        # 30, 20 and 25 of 75, and not a third each.
+        parts = {name: share / sum(shares.values()) for name, share in shares.items()}
+        self.assertAlmostEqual(parts["search"], 0.4, delta=0.03)
+        self.assertAlmostEqual(parts["sensor"], 0.267, delta=0.03)
+
+    def test_files_of_another_export_are_not_mixed_in(self):
+        out = self.folder / "mixed"
+        export = lambda: subprocess.run([GIUSTO, "export", "podman", self.site, "--out", out], capture_output=True, text=True)
+        self.assertEqual(export().returncode, 0)
+        self.assertEqual(export().returncode, 0, "the same files")
+        (out / "edge-1" / "old.flags").write_text("--cpuset-cpus=0\n")
+        done = export()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("old.flags; expected none", done.stderr)
 
     def test_what_is_lost_stands_beside_each_setting(self):
         text = " ".join((self.out / "search.flags").read_text().replace("#", " ").split())

@@ -26,6 +26,7 @@ from patient import Patient
 GIUSTO = ROOT / "target" / "release" / "giusto"
 CORE = max(os.sched_getaffinity(0))
 DOMAIN = "flight one's & <two>"
+OTHER = "other"
 OWN = (
     "/etc/libvirt",
     "/run/libvirt",
@@ -83,7 +84,8 @@ class Exports(Patient):
     @classmethod
     def end(cls):
         if cls.daemon:
-            virsh("destroy", DOMAIN, check=False)
+            for domain in (DOMAIN, OTHER):
+                virsh("destroy", domain, check=False)
             cls.daemon.terminate()
             cls.daemon.wait()
             cls.daemon = None
@@ -109,38 +111,40 @@ class Exports(Patient):
             lambda: subprocess.run(["virsh", "-c", "qemu:///system", "list"], capture_output=True).returncode == 0,
         )
 
-    def export(self, promise, cores=CORE):
+    def export(self, promise, cores=CORE, more=""):
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         site = self.folder / "site.yaml"
         site.write_text(
             f"giusto: 1\nhosts: {{edge-1: {{cores: {cores}}}}}\nservices:\n  flight:\n"
-            f'    adopt: {{libvirt: "{DOMAIN}"}}\n    promise: {{supply: {promise}}}\n'
+            f'    adopt: {{libvirt: "{DOMAIN}"}}\n    promise: {{supply: {promise}}}\n{more}'
         )
         subprocess.run([GIUSTO, "export", "libvirt", site, "--out", out], check=True, stdout=subprocess.DEVNULL)
         return out / "edge-1"
 
-    def start(self, vcpus, tune=""):
+    def start(self, vcpus, tune="", domain=DOMAIN):
         """A domain that works on all its vCPUs; returns their threads."""
-        virsh("destroy", DOMAIN, check=False)
-        for name in ("console", "work"):
-            (self.folder / name).unlink(missing_ok=True)
+        virsh("destroy", domain, check=False)
+        files = [self.folder / f"{name}{'' if domain == DOMAIN else domain}" for name in ("console", "work")]
+        for file in files:
+            file.unlink(missing_ok=True)
         xml = self.folder / "domain.xml"
-        serial = "".join(f"<serial type='file'><source path='{self.folder}/{name}'/></serial>" for name in ("console", "work"))
+        serial = "".join(f"<serial type='file'><source path='{file}'/></serial>" for file in files)
         xml.write_text(
-            f"<domain type='qemu'><name>{escape(DOMAIN)}</name><memory unit='MiB'>256</memory><vcpu>{vcpus}</vcpu>{tune}"
+            f"<domain type='qemu'><name>{escape(domain)}</name><memory unit='MiB'>256</memory><vcpu>{vcpus}</vcpu>"
+            f"<iothreads>1</iothreads>{tune}"
             f"<os><type arch='x86_64' machine='q35'>hvm</type><kernel>{self.kernel}</kernel><initrd>{self.initramfs}</initrd>"
             f"<cmdline>{guest.BOOT}</cmdline></os><features><acpi/></features><cpu mode='maximum'/><devices>"
             f"<emulator>/usr/bin/qemu-system-x86_64</emulator>{serial}<controller type='usb' model='none'/>"
             "<memballoon model='none'/></devices></domain>"
         )
-        virsh("undefine", DOMAIN, check=False)
+        virsh("undefine", domain, check=False)
         virsh("define", "--validate", str(xml))
-        virsh("start", DOMAIN)
-        return self.threads(vcpus)
+        virsh("start", domain)
+        return self.threads(vcpus, domain)
 
-    def threads(self, vcpus):
-        status = Path(f"/run/libvirt/qemu/{DOMAIN}.xml")
+    def threads(self, vcpus, domain=DOMAIN):
+        status = Path(f"/run/libvirt/qemu/{domain}.xml")
 
         def found():
             ids = re.findall(r"<vcpu id='(\d+)' pid='(\d+)'/>", status.read_text()) if status.exists() else []
@@ -148,8 +152,8 @@ class Exports(Patient):
 
         return until("libvirt tells the vCPUs", found)
 
-    def works(self):
-        return len((self.folder / "work").read_text().splitlines()) > 2 if (self.folder / "work").exists() else False
+    def works(self, file="work"):
+        return len((self.folder / file).read_text().splitlines()) > 2 if (self.folder / file).exists() else False
 
     def shares(self, what, threads, seconds=3):
         """Of a core, and what others took of the core meanwhile."""
@@ -173,11 +177,17 @@ class Exports(Patient):
             if others < 0.05:
                 self.assertGreater(share, 0.85 * promised)
 
+    def settings(self):
+        """As libvirt has them of the domain while it runs."""
+        lines = virsh("schedinfo", "--domain", DOMAIN).replace(" ", "").splitlines()
+        return dict(line.split(":") for line in lines if ":" in line)
+
+    def as_it_was(self):
+        return self.settings(), virsh("dumpxml", "--domain", DOMAIN, "--inactive"), virsh("vcpupin", "--domain", DOMAIN, "--live")
+
     def quota(self):
         """Of each virtual CPU, as libvirt has set it."""
-        told = dict(
-            line.split(":") for line in virsh("schedinfo", "--domain", DOMAIN).replace(" ", "").splitlines() if ":" in line
-        )
+        told = self.settings()
         return int(told["vcpu_quota"]) / int(told["vcpu_period"])
 
     def pinned(self, threads):
@@ -191,10 +201,21 @@ class Exports(Patient):
         until("the guest works", self.works)
         self.shares("without <cputune>", threads)
         self.assertFalse(0 < self.quota() < 1, "nothing limits it without <cputune>")
+        before = self.as_it_was()
         subprocess.run([out / "apply.sh"], check=True, stdout=subprocess.DEVNULL)
         self.pinned(threads)
+        if CORE:
+            told = virsh("iothreadinfo", "--domain", DOMAIN, "--live").split()[-1]
+            self.assertEqual(told, virsh("emulatorpin", "--domain", DOMAIN, "--live").split()[-1], "an I/O thread keeps off")
+            self.assertNotIn(str(CORE), told.split(","))
         self.assertEqual(self.quota(), 0.25)
         self.kept(self.shares("set while it runs", threads), 0.25)
+        again = subprocess.run([out / "apply.sh"], capture_output=True, text=True)
+        self.assertIn("it is applied", again.stderr)
+        subprocess.run([out / "undo.sh"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.as_it_was(), before)
+        self.assertGreater(len(os.sched_getaffinity(threads[0])), 1 if CORE else 0)
+        self.assertFalse((out / "found").exists())
         threads = self.start(2, (out / "flight.cputune.xml").read_text())
         self.pinned(threads)
         until("the guest works", self.works)
@@ -203,6 +224,36 @@ class Exports(Patient):
         self.assertIn("KEPT: its cap: at most 25 ms in every 100 ms", text)
         self.assertIn("LOST: 25 ms of processor time in every 100 ms", text)
         self.assertIn("1 core more for edge-1", text)
+
+    def test_weights_divide_a_core_and_all_or_nothing_is_set(self):
+        self.libvirtd(("cpu", "cpuset", "cpuacct"))
+        more = f"    cap: soft\n  other:\n    adopt: {{libvirt: {OTHER}}}\n    promise: {{supply: [20ms/100ms]}}\n    cap: soft\n"
+        out = self.export("[40ms/100ms]", more=more)
+        threads = self.start(1)
+        before = self.as_it_was()
+        done = subprocess.run([out / "apply.sh"], capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"domain {OTHER} does not run", done.stderr)
+        self.assertEqual(self.as_it_was(), before, "nothing was set")
+        threads += self.start(1, domain=OTHER)
+        text = (out / "apply.sh").read_text()
+        (out / "apply.sh").write_text(text.replace("each note", "false"))
+        done = subprocess.run([out / "apply.sh"], capture_output=True, text=True)
+        self.assertIn("all goes back", done.stderr)
+        self.assertEqual(self.as_it_was(), before, "what failed halfway was taken back")
+        (out / "apply.sh").write_text(text)
+        for file in ("work", f"work{OTHER}"):
+            until("the guests work", lambda: self.works(file))
+        subprocess.run([out / "apply.sh"], check=True, stdout=subprocess.DEVNULL)
+        self.pinned(threads)
+        (one, two), _ = self.shares("by weights alone", threads, 5)
+        # 40 to 20, and not alike.
+        self.assertAlmostEqual(one / (one + two), 2 / 3, delta=0.06)
+        virsh("desc", "--domain", OTHER, "--config", "changed")
+        done = subprocess.run([out / "undo.sh"], capture_output=True, text=True)
+        self.assertIn(f"the configuration of {OTHER} was changed since", done.stderr)
+        self.assertEqual(self.as_it_was(), before)
+        virsh("destroy", OTHER)
 
     def test_a_core_to_itself_is_had_before_all_others(self):
         # Where a kernel has real-time groups, a thread in one without runtime cannot be a real-time thread.
@@ -223,7 +274,11 @@ class Exports(Patient):
 
     def test_the_hook_has_giusto_adopt_it(self):
         self.libvirtd(("cpuset",))
-        out = self.export("[20ms/100ms, 10ms/100ms]")
+        out = self.export("[20ms/100ms, 10ms/100ms]", more="  ground: {start: [sleep, infinity], promise: leftovers}\n")
+        # What the site starts is none of libvirt's: Giusto starts it, and there is no unit that it could adopt.
+        text = (out / "giusto/edge-1.yaml").read_text()
+        self.assertTrue("start:" in text and "systemd" not in text, text)
+        self.assertFalse((out / "giusto/giusto@edge-1.service.d").exists())
         hooks = Path("/etc/libvirt/hooks")
         hooks.mkdir(exist_ok=True)
         shutil.copy(out / "hooks/qemu", hooks / "qemu")

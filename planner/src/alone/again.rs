@@ -160,16 +160,16 @@ impl<'a> Alone<'a> {
         for at in 0..rest.len() {
             rest[at].floor = on_free.clone().and_then(|available| scale.floor(&rest[at], available, &free));
         }
-        let entry = |(planned, core): (&&'a ServicePlan, &u32)| {
+        let entry = |(one, core): (&&'a ServicePlan, &u32)| {
             let way = match scale.rooms.iter().any(|(shared, _)| shared == core) {
                 false => Way::Whole,
                 true => Way::Share(Share {
-                    weight: scale.groups.find(&planned.name).map_or(1, |group| group.weight),
-                    refused: again.under_quota(planned),
-                    floor: scale.share(planned, *core, &mine(&places.planned, &cores, *core)),
+                    weight: scale.groups.find(&one.name).map_or(1, |group| group.weight),
+                    refused: again.under_quota(one),
+                    floor: scale.share(one, *core, &mine(&planned, &cores, *core)),
                 }),
             };
-            Entry { planned, core: *core, way }
+            Entry { planned: one, core: *core, way }
         };
         let entries: Vec<Entry> = planned.iter().zip(&cores).map(entry).collect();
         let missing = entries.len().saturating_sub(open.len());

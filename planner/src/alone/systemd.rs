@@ -450,7 +450,7 @@ fn limited(limit: Limit, value: u64) -> String {
 
 fn readme(alone: &Alone, plan: &Plan, told: &[String]) -> String {
     let host = alone.host;
-    let mut lines = vec![
+    let lines = vec![
         format!("{} without Giusto, by 'giusto export systemd'.", host.name),
         String::new(),
         "Apply (systemd 250 or newer, cgroup v2), on the host: sudo ./apply.sh".into(),
