@@ -63,7 +63,7 @@ UNIT
 # What else there is on the machine: it takes all that it can get. A thread of a virtual machine, where libvirt puts it, on its core.
 for number in 1 2 3; do systemd-run -q --unit=noise$number sh -c 'while :; do :; done'; done
 vm=$(sed -n "s/.*<vcpupin vcpu='0' cpuset='\([0-9]*\)'.*/\1/p" /machines/one.cputune.xml)
-systemd-run -q --unit=vm --slice=machine.slice taskset -c "$vm" sh -c 'while :; do :; done'
+systemd-run -q --unit=vm --slice=machine.slice -p AllowedCPUs="$vm" sh -c 'while :; do :; done'
 systemctl daemon-reload
 systemctl start search
 before=$(state)

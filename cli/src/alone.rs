@@ -116,15 +116,20 @@ fn no_others(folder: &Path, files: &[&AloneFile]) -> Result<(), Failure> {
 }
 
 /// The site in which Giusto adopts what systemd starts, and the unit that enforces it on one host.
-fn with_giusto(target: Target, file: &str, text: &str, plan: &Plan, host: &HostPlan) -> Result<Vec<AloneFile>, Failure> {
+fn with_giusto(
+    target: Target,
+    file: &str,
+    text: &str,
+    plan: &Plan,
+    host: &HostPlan,
+) -> Result<Vec<AloneFile>, Failure> {
     let name = &host.name;
     let services = plan.services.iter().map(|one| (&one.name, &one.origin, &one.on));
     let leftovers = plan.leftovers.iter().map(|one| (&one.name, &one.origin, &one.on));
     let all: Vec<(&String, &Origin, &String)> = services.chain(leftovers).collect();
     // 'export systemd' makes units of what the site starts; beside other exports Giusto starts it.
     let of_unit = |origin: &Origin| target == Target::Systemd || !matches!(origin, Origin::Start(_));
-    let started =
-        all.iter().filter(|(_, origin, _)| target == Target::Systemd && matches!(origin, Origin::Start(_)));
+    let started = all.iter().filter(|(_, origin, _)| target == Target::Systemd && matches!(origin, Origin::Start(_)));
     let adopted: Vec<(String, Adopt)> = started
         .filter_map(|(service, origin, _)| Some(((*service).clone(), Adopt::Systemd(unit_of(service, origin)?))))
         .collect();

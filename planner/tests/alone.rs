@@ -79,7 +79,7 @@ fn services_on_one_core_share_it_and_what_that_loses_is_said() {
     for setting in [
         "CPUAffinity=1\n",
         "AllowedCPUs=1\n",
-        "Slice=giusto.slice\n",
+        "Slice=promises.slice\n",
         "CPUQuota=30.00%\n",
         "CPUQuotaPeriodSec=10000us\n",
         "CPUWeight=3000\n",

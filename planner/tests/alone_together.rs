@@ -9,7 +9,8 @@ use std::path::Path;
 
 fn read(text: &str) -> Option<(Site, Facts, Plan)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sites/site.yaml");
-    let site = giusto_site::parse(&folder.display().to_string(), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let site =
+        giusto_site::parse(&folder.display().to_string(), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let facts = Facts::typical(site.hosts[0].cores.clone());
     let planned = plan(&site, &facts).ok()?;
     Some((site, facts, planned))
@@ -58,8 +59,7 @@ fn what_systemd_keeps_off_shared_cores_leaves_virtual_machines_and_containers_th
     let of_unit = |name: &str| {
         cores(value(text(&units, &format!("drop-ins/{name}.service.d/50-giusto.conf")), "AllowedCPUs=").unwrap())
     };
-    let of_container =
-        |name: &str| cores(value(text(&engine, &format!("{name}.flags")), "--cpuset-cpus=").unwrap());
+    let of_container = |name: &str| cores(value(text(&engine, &format!("{name}.flags")), "--cpuset-cpus=").unwrap());
     let its_units: Vec<u32> = [of_unit("a"), of_unit("b")].concat();
     let its_machines = [pinned(text(&machines, "v.cputune.xml")), pinned(text(&machines, "w.cputune.xml"))].concat();
     let its_containers = [of_container("c"), of_container("d")].concat();
@@ -143,10 +143,7 @@ fn a_share_that_is_kept_is_what_the_kernel_gives_wherever_others_are_busy() {
         for number in 0..rng.random_range(2..9) {
             let budget = rng.random_range(5..60);
             let cap = if rng.random_bool(0.5) { ", cap: soft" } else { "" };
-            let _ = writeln!(
-                site,
-                "  s{number}: {{start: [a], promise: {{supply: {budget}ms/100ms}}{cap}}}"
-            );
+            let _ = writeln!(site, "  s{number}: {{start: [a], promise: {{supply: {budget}ms/100ms}}{cap}}}");
         }
         for number in 0..rng.random_range(0..3) {
             let _ = writeln!(
@@ -164,8 +161,7 @@ fn a_share_that_is_kept_is_what_the_kernel_gives_wherever_others_are_busy() {
                 .cores
                 .iter()
                 .map(|core| {
-                    let beside: f64 =
-                        all.iter().filter(|one| one.cores.contains(core)).map(|one| one.weight).sum();
+                    let beside: f64 = all.iter().filter(|one| one.cores.contains(core)).map(|one| one.weight).sum();
                     95.0 * unit.weight / beside
                 })
                 .fold(f64::INFINITY, f64::min);

@@ -157,9 +157,9 @@ impl<'a> Alone<'a> {
         let on_free = if free.is_empty() { on_shared } else { again.floors(&free, &[], &leftovers) };
         let mut scale = Scale { groups: Groups::default(), rooms, shared, started };
         scale.weigh(&planned, &cores, &mut rest);
-        for at in 0..rest.len() {
-            rest[at].floor = on_free.clone().and_then(|available| scale.floor(&rest[at], available, &free));
-        }
+        let floor = |one: &Rest| on_free.clone().and_then(|available| scale.floor(one, available, &free));
+        let floors: Vec<Result<Floor, String>> = rest.iter().map(floor).collect();
+        rest.iter_mut().zip(floors).for_each(|(one, floor)| one.floor = floor);
         let entry = |(one, core): (&&'a ServicePlan, &u32)| {
             let way = match scale.rooms.iter().any(|(shared, _)| shared == core) {
                 false => Way::Whole,
@@ -175,17 +175,6 @@ impl<'a> Alone<'a> {
         let missing = entries.len().saturating_sub(open.len());
         let Scale { groups, shared, .. } = scale;
         Alone { host, entries, rest, whole, shared, missing, groups }
-    }
-
-    /// Who has time on one of these cores, of those that another export may be for.
-    pub(super) fn keepers_on(&self, core: u32) -> Vec<Keeper> {
-        let mut keepers: Vec<Keeper> = Vec::new();
-        for group in self.groups.on(core) {
-            if !keepers.contains(&group.keeper) {
-                keepers.push(group.keeper);
-            }
-        }
-        keepers
     }
 }
 
@@ -283,8 +272,7 @@ impl Scale {
                 (room.as_f64() as u64).saturating_sub(taken)
             };
             let room = its.iter().flat_map(|at| rest[*at].cores.iter()).map(left).min().unwrap_or(0);
-            let floors: Vec<u64> =
-                its.iter().map(|at| weight(rest[*at].planned.at_least).max(Scale::LITTLE)).collect();
+            let floors: Vec<u64> = its.iter().map(|at| weight(rest[*at].planned.at_least).max(Scale::LITTLE)).collect();
             for (at, weight) in its.into_iter().zip(fitting(&floors, room)) {
                 let (name, cores) = (rest[at].planned.name.clone(), rest[at].cores.clone());
                 self.groups.0.push(Group { name, keeper, weight, cores });
@@ -314,8 +302,8 @@ impl Scale {
         }
     }
 
-    /// Why no weight says what a service of `keeper` gets of a core.
-    fn not_weighed(&self, name: &str, keeper: Keeper, core: u32) -> Result<(), String> {
+    /// Why no weight says what a service of `keeper` gets of a core, `in_slice` or not.
+    fn not_weighed(&self, name: &str, keeper: Keeper, core: u32, in_slice: bool) -> Result<(), String> {
         let others: Vec<&str> = self
             .groups
             .on(core)
@@ -324,9 +312,11 @@ impl Scale {
             .collect();
         match keeper {
             Keeper::Nobody => Err("nothing sets it".into()),
-            Keeper::Apart => Err("its weight is compared with what is beside it in its slice, and not with services".into()),
-            // Their slice goes before.
-            Keeper::Units => Ok(()),
+            Keeper::Apart => {
+                Err("its weight is compared with what is beside it in its slice, and not with services".into())
+            }
+            // It goes before.
+            Keeper::Units if in_slice => Ok(()),
             _ if others.is_empty() => Ok(()),
             _ => Err(format!(
                 "core {core} is shared with {}, and no weight of one program is compared with another's",
@@ -340,7 +330,7 @@ impl Scale {
         let (_, room) = self.rooms.iter().find(|(one, _)| *one == core).ok_or("it is not there")?;
         let available = room.clone()?;
         let Some(own) = self.groups.find(&planned.name) else { return Err("it is not there".into()) };
-        self.not_weighed(&own.name, own.keeper, core)?;
+        self.not_weighed(&own.name, own.keeper, core, true)?;
         let least = self.groups.least(own, core, self.room(core, own.keeper), true);
         // Its own threads on one core have alike.
         let alike = there.iter().filter(|one| one.name == planned.name).count();
@@ -351,7 +341,7 @@ impl Scale {
     fn floor(&self, rest: &Rest, available: Bandwidth, free: &[u32]) -> Result<Floor, String> {
         let Some(own) = self.groups.find(&rest.planned.name) else { return Err("it is not there".into()) };
         for core in &own.cores {
-            self.not_weighed(&own.name, own.keeper, *core)?;
+            self.not_weighed(&own.name, own.keeper, *core, rest.shares)?;
         }
         let is_only = free.iter().all(|core| self.groups.on(*core).count() <= 1);
         let least = match rest.shares {
@@ -404,7 +394,8 @@ fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwidth) -> Vec
     let keeper = |at: usize| Keeper::of(&planned[at].name, &planned[at].origin, Keeper::Units);
     let all = 0..cores.len();
     let is_shared = |core: u32| cores.iter().filter(|one| **one == core).count() > 1;
-    let mixed = |one: usize| all.clone().any(|other| cores[one] == cores[other] && !keeper(one).goes_with(keeper(other)));
+    let mixed =
+        |one: usize| all.clone().any(|other| cores[one] == cores[other] && !keeper(one).goes_with(keeper(other)));
     if !all.clone().any(|at| mixed(at) && is_shared(cores[at])) {
         return cores;
     }
@@ -426,12 +417,11 @@ fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwidth) -> Vec
     for at in moving {
         let fits = |core: &&u32| {
             let mut there = placed.iter().filter(|(_, its)| its == *core).map(|(other, _)| *other);
-            let alone = there.clone().all(|other| {
-                keeper(other).goes_with(keeper(at)) && planned[other].name != planned[at].name
-            });
-            let sum = there.try_fold(planned[at].server.bandwidth(), |sum, other| {
-                sum.add_up(planned[other].server.bandwidth())
-            });
+            let alone = there
+                .clone()
+                .all(|other| keeper(other).goes_with(keeper(at)) && planned[other].name != planned[at].name);
+            let sum = there
+                .try_fold(planned[at].server.bandwidth(), |sum, other| sum.add_up(planned[other].server.bandwidth()));
             alone && sum.is_some_and(|sum| sum <= room)
         };
         match open.iter().find(fits) {

@@ -122,7 +122,9 @@ fn host(engine: Engine, site: &Site, facts: &Facts, plan: &Plan, index: usize) -
 /// What sets containers that run, and what takes it back.
 fn scripts(host: &str, engine: Engine, settings: &[Setting]) -> [AloneFile; 2] {
     let why = [
-        format!("Sets the processor time of containers of {host} that run, by 'giusto export {engine}'; all or nothing."),
+        format!(
+            "Sets the processor time of containers of {host} that run, by 'giusto export {engine}'; all or nothing."
+        ),
         "What is set at their start only is not changed: --ulimit, --cap-add. ./undo.sh takes it back.".into(),
     ];
     let mut cores: Vec<u32> = settings.iter().flat_map(|one| one.cores.clone()).collect();

@@ -102,7 +102,8 @@ fn scripts(host: &str, tunes: &[(&str, &str, Tune)]) -> [AloneFile; 2] {
         cores.join(" ")
     );
     let why = [format!("Sets domains of {host} as they were before apply.sh, by 'giusto export libvirt'.")];
-    let undo = format!("#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\n{FUNCTIONS}{UNDO}", comment("# ", &why));
+    let undo =
+        format!("#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\n{FUNCTIONS}{UNDO}", comment("# ", &why));
     let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
     [program("apply.sh", apply), program("undo.sh", undo)]
 }
@@ -143,14 +144,14 @@ impl Tune {
                     entry.core
                 ),
             };
-            let means =
-                Means { fifo: !is_share(entry), quota, quota_of: quota_of.into(), provided, others: false };
+            let means = Means { fifo: !is_share(entry), quota, quota_of: quota_of.into(), provided, others: false };
             said.push(said::head(entry.planned));
             said.extend(said::of(alone, entry, plan, &means).lines());
         }
         let vcpus: Vec<(u32, u32, bool)> =
             entries.iter().map(|entry| (entry.planned.vcpu.unwrap_or(0), entry.core, !is_share(entry))).collect();
-        let weight = alone.groups.find(&entries[0].planned.name).filter(|_| largest.is_some()).map(|group| group.weight);
+        let weight =
+            alone.groups.find(&entries[0].planned.name).filter(|_| largest.is_some()).map(|group| group.weight);
         let emulator = emulator(alone, facts, &mut said);
         Tune { said, vcpus, anywhere: Vec::new(), weight, quota, global: None, emulator }
     }
@@ -166,7 +167,15 @@ impl Tune {
         ));
         let emulator = emulator(alone, facts, &mut said);
         let global = rest.planned.at_most.map(Quota::share);
-        Tune { said, vcpus: Vec::new(), anywhere: rest.cores.clone(), weight: rest.weight, quota: None, global, emulator }
+        Tune {
+            said,
+            vcpus: Vec::new(),
+            anywhere: rest.cores.clone(),
+            weight: rest.weight,
+            quota: None,
+            global,
+            emulator,
+        }
     }
 
     fn cores(&self) -> Vec<u32> {

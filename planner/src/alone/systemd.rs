@@ -145,17 +145,14 @@ fn scripts(host: &str, files: &[AloneFile], units: &[String]) -> [AloneFile; 2] 
     cores = cores.iter().flat_map(|list| list.split(',')).collect();
     cores.sort_unstable();
     cores.dedup();
-    let adopted: Vec<&str> = units.iter().map(String::as_str).filter(|unit| !own.iter().any(|one| one == unit)).collect();
+    let adopted: Vec<&str> =
+        units.iter().map(String::as_str).filter(|unit| !own.iter().any(|one| one == unit)).collect();
     // Slices and scopes take their drop-ins while they are there.
     let restart: Vec<&str> = units.iter().map(String::as_str).filter(|unit| unit.ends_with(".service")).collect();
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
     let places: Vec<&str> = places.iter().map(String::as_str).collect();
-    let names = format!(
-        "{}{}{}to=/etc/systemd/system\n",
-        set("files", places),
-        set("own", own),
-        set("restart", restart)
-    );
+    let names =
+        format!("{}{}{}to=/etc/systemd/system\n", set("files", places), set("own", own), set("restart", restart));
     let why = [format!(
         "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; all or \
          nothing. ./undo.sh takes it back."

@@ -3,7 +3,9 @@
 	exit 1
 }
 kept=
-[ -z "$own" ] || systemctl disable --quiet --now -- $own 2>/dev/null || :
+# What was not put in its place is not there to be stopped.
+[ -z "$own" ] || systemctl stop -- $own 2>/dev/null || :
+[ -z "$own" ] || systemctl disable --quiet -- $own 2>/dev/null || :
 for file in $files; do
 	from=units/$file
 	[ -e "$from" ] || from=drop-ins/$file
