@@ -389,49 +389,60 @@ fn spread(planned: &[&ServicePlan], open: &[u32]) -> Vec<u32> {
 }
 
 /// The same, but on cores with several reservations those of one keeper alone, if they fit so: no weight compares a container with a
-/// unit.
+/// unit. A core that a supply has to itself is given up for that, where it has to be.
 fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwidth) -> Vec<u32> {
     let keeper = |at: usize| Keeper::of(&planned[at].name, &planned[at].origin, Keeper::Units);
+    let together = |one: usize, other: usize| one != other && cores[one] == cores[other];
     let all = 0..cores.len();
-    let is_shared = |core: u32| cores.iter().filter(|one| **one == core).count() > 1;
-    let mixed =
-        |one: usize| all.clone().any(|other| cores[one] == cores[other] && !keeper(one).goes_with(keeper(other)));
-    if !all.clone().any(|at| mixed(at) && is_shared(cores[at])) {
+    let mixed = |one: usize| all.clone().any(|other| together(one, other) && !keeper(one).goes_with(keeper(other)));
+    if !all.clone().any(mixed) {
         return cores;
     }
-    let mut open: Vec<u32> = cores.iter().copied().filter(|core| is_shared(*core)).collect();
+    let shared: Vec<usize> = all.clone().filter(|one| all.clone().any(|other| together(*one, other))).collect();
+    let supplies: Vec<usize> =
+        all.clone().filter(|at| shared.contains(at) || matches!(planned[*at].promise, Promise::Supply(_))).collect();
+    let room = Bandwidth::ONE.checked_sub(keep_free).unwrap_or(Bandwidth::ONE);
+    let moved = |which: &[usize]| regrouped(planned, &cores, which, &keeper, room);
+    moved(&shared).or_else(|| moved(&supplies)).unwrap_or(cores)
+}
+
+/// Those of `which` on the same cores as before, each core with those of one keeper: first the keeper and the reservation with most.
+/// `None`: they do not fit so.
+fn regrouped(
+    planned: &[&ServicePlan],
+    cores: &[u32],
+    which: &[usize],
+    keeper: &dyn Fn(usize) -> Keeper,
+    room: Bandwidth,
+) -> Option<Vec<u32>> {
+    let mut open: Vec<u32> = which.iter().map(|at| cores[*at]).collect();
     open.sort_unstable();
     open.dedup();
-    let room = Bandwidth::ONE.checked_sub(keep_free).unwrap_or(Bandwidth::ONE);
-    let (mut moving, staying): (Vec<usize>, Vec<usize>) =
-        all.filter(|at| open.contains(&cores[*at])).partition(|at| keeper(*at) != Keeper::Nobody);
-    let of_keeper = |which: Keeper| {
-        let its = (0..planned.len()).filter(|at| open.contains(&cores[*at]) && keeper(*at) == which);
-        its.fold(Bandwidth::ZERO, |sum, at| sum.add_up(planned[at].server.bandwidth()).unwrap_or(sum))
+    let bandwidth = |at: usize| planned[at].server.bandwidth();
+    let sum = |its: Keeper| {
+        let all = which.iter().filter(|at| keeper(**at) == its);
+        all.fold(Bandwidth::ZERO, |sum, at| sum.add_up(bandwidth(*at)).unwrap_or(sum))
     };
+    let (mut moving, staying): (Vec<usize>, Vec<usize>) = which.iter().partition(|at| keeper(**at) != Keeper::Nobody);
     moving.sort_by_key(|at| {
-        let sums = std::cmp::Reverse((of_keeper(keeper(*at)), keeper(*at) as u8));
-        (sums, std::cmp::Reverse(planned[*at].server.bandwidth()))
+        std::cmp::Reverse((sum(keeper(*at)), keeper(*at) as u8, bandwidth(*at), std::cmp::Reverse(*at)))
     });
     let mut placed: Vec<(usize, u32)> = staying.iter().map(|at| (*at, cores[*at])).collect();
     for at in moving {
         let fits = |core: &&u32| {
             let mut there = placed.iter().filter(|(_, its)| its == *core).map(|(other, _)| *other);
-            let alone = there
-                .clone()
-                .all(|other| keeper(other).goes_with(keeper(at)) && planned[other].name != planned[at].name);
-            let sum = there
-                .try_fold(planned[at].server.bandwidth(), |sum, other| sum.add_up(planned[other].server.bandwidth()));
-            alone && sum.is_some_and(|sum| sum <= room)
+            let apart = |other: usize| keeper(other).goes_with(keeper(at)) && planned[other].name != planned[at].name;
+            let goes = there.clone().all(apart);
+            goes && there
+                .try_fold(bandwidth(at), |sum, other| sum.add_up(bandwidth(other)))
+                .is_some_and(|sum| sum <= room)
         };
-        match open.iter().find(fits) {
-            Some(core) => placed.push((at, *core)),
-            None => return cores,
-        }
+        let core = *open.iter().find(fits)?;
+        placed.push((at, core));
     }
-    let mut new = cores.clone();
+    let mut new = cores.to_vec();
     placed.into_iter().for_each(|(at, core)| new[at] = core);
-    new
+    Some(new)
 }
 
 /// What is planned again.
