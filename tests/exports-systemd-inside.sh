@@ -60,7 +60,7 @@ cat >/etc/systemd/system/search.service <<'UNIT'
 [Service]
 ExecStart=/bin/sh -c "while :; do :; done"
 UNIT
-# What else there is on the machine: it takes all that it can get. A thread of a virtual machine, where libvirt puts it, on its core.
+# What else there is on the machine: it takes all that it can get. A thread of a virtual machine, on its core, as libvirt does.
 for number in 1 2 3; do systemd-run -q --unit=noise$number sh -c 'while :; do :; done'; done
 vm=$(sed -n "s/.*<vcpupin vcpu='0' cpuset='\([0-9]*\)'.*/\1/p" /machines/one.cputune.xml)
 systemd-run -q --unit=vm --slice=machine.slice -p AllowedCPUs="$vm" sh -c 'while :; do :; done'

@@ -252,7 +252,8 @@ class Exports(Patient):
         self.kept(self.shares("set while they run"))
 
         self.assertEqual([self.quota(name) for name in NAMES], [0.3, 0.2, 0.25])
-        again = subprocess.run([GIUSTO, "export", "podman", self.site, "--out", self.folder / "out"], capture_output=True, text=True)
+        words = [GIUSTO, "export", "podman", self.site, "--out", self.folder / "out"]
+        again = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(again.returncode, 2)
         self.assertIn("is applied", again.stderr)
         self.script("undo.sh", program)
@@ -283,7 +284,8 @@ class Exports(Patient):
         site = self.folder / "weights.yaml"
         text = SITE.replace("ms}}", "ms}, cap: soft}").replace("at-most: 25%", "at-least: 25%")
         site.write_text(text)
-        subprocess.run([GIUSTO, "export", "podman", site, "--out", self.folder / "weights"], check=True, stdout=subprocess.DEVNULL)
+        words = [GIUSTO, "export", "podman", site, "--out", self.folder / "weights"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         for name in NAMES:
             self.podman.run(name, *self.flags(name, self.folder / "weights" / "edge-1"))
         self.assertLess(max(self.quota(name) for name in NAMES), 0)
@@ -295,7 +297,8 @@ class Exports(Patient):
 
     def test_files_of_another_export_are_not_mixed_in(self):
         out = self.folder / "mixed"
-        export = lambda: subprocess.run([GIUSTO, "export", "podman", self.site, "--out", out], capture_output=True, text=True)
+        words = [GIUSTO, "export", "podman", self.site, "--out", out]
+        export = lambda: subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(export().returncode, 0)
         self.assertEqual(export().returncode, 0, "the same files")
         (out / "edge-1" / "old.flags").write_text("--cpuset-cpus=0\n")

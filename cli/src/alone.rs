@@ -88,8 +88,8 @@ fn no_others(folder: &Path, files: &[&AloneFile]) -> Result<(), Failure> {
     let shown = folder.display();
     if folder.join("found").exists() {
         return Err(Failure::input(format!(
-            "the export in {shown} is applied (found/ has how it was before); expected it to be undone first: {shown}/undo.sh; or \
-             another folder: --out DIR"
+            "the export in {shown} is applied (found/ has how it was before); expected it to be undone first: {shown}/undo.sh; \
+             or another folder: --out DIR"
         )));
     }
     let mut others = Vec::new();
@@ -150,12 +150,12 @@ fn with_giusto(
     );
     let first = match target {
         Target::Systemd => {
-            "it adopts the units and keeps the whole plan.\n\n./undo.sh beside this folder first, if it is applied; then units/ to \
-             /etc/systemd/system, which are started as any.\n"
+            "it adopts the units and keeps the whole plan.\n\n./undo.sh beside this folder first, if it is applied; then units/ \
+             to /etc/systemd/system, which are started as any.\n"
         }
         _ => {
-            "it adopts the virtual machines and keeps the whole plan.\n\n./undo.sh beside this folder first, if it is applied; then \
-             hooks/qemu to /etc/libvirt/hooks/qemu. What the site starts, Giusto starts.\n"
+            "it adopts the virtual machines and keeps the whole plan.\n\n./undo.sh beside this folder first, if it is applied; \
+             then hooks/qemu to /etc/libvirt/hooks/qemu. What the site starts, Giusto starts.\n"
         }
     };
     let readme = format!(

@@ -1,7 +1,8 @@
 //! Docker and Podman: the flags of each container, an override for Compose, and a script for those that run.
 
-use super::again::{Alone, Entry, Quota, Rest, Way};
+use super::again::{Alone, Entry, Rest, Way};
 use super::escape::{comment, shell};
+use super::quota::Quota;
 use super::said::{self, Means};
 use super::weigh::{shares, Keeper};
 use super::AloneFile;
@@ -201,7 +202,7 @@ impl Setting {
             let beside = alone.rest.iter().filter(|rest| !is_share && rest.cores.contains(&entry.core));
             let beside: Vec<&str> = beside.map(|rest| rest.planned.name.as_str()).collect();
             if !beside.is_empty() {
-                provided += &format!(", and {}, for which there is no other core, is idle", beside.join(", "));
+                provided += &format!(", and {}, which may run there, is idle", beside.join(", "));
             }
             let means = Means { fifo: false, quota, quota_of: quota_of.into(), provided, others: false };
             said.push(said::head(entry.planned));

@@ -1,7 +1,8 @@
 //! libvirt: `<cputune>` of each domain, scripts for those that run, and a hook that has Giusto adopt them.
 
-use super::again::{Alone, Entry, Quota, Rest, Share, Way};
+use super::again::{Alone, Entry, Rest, Share, Way};
 use super::escape::{comment, shell, xml_comment};
+use super::quota::Quota;
 use super::said::{self, Means};
 use super::weigh::Keeper;
 use super::AloneFile;
@@ -15,7 +16,8 @@ const FUNCTIONS: &str = include_str!("scripts/libvirt-functions.sh");
 const APPLY: &str = include_str!("scripts/libvirt-apply.sh");
 const UNDO: &str = include_str!("scripts/libvirt-undo.sh");
 
-/// The files for every host of the plan: `NAME.cputune.xml`, `apply.sh`, `undo.sh`, `hooks/qemu` and `README`. O(services²) a host.
+/// The files for every host of the plan: `NAME.cputune.xml`, `apply.sh`, `undo.sh`, `hooks/qemu` and `README`. O(services²) a
+/// host.
 pub fn libvirt(site: &Site, facts: &Facts, plan: &Plan) -> Vec<AloneFile> {
     (0..plan.hosts.len()).flat_map(|index| host(site, facts, plan, index)).collect()
 }
@@ -59,8 +61,8 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
     let readme = format!(
         "{host} without Giusto, by 'giusto export libvirt'.\n\n\
          ./apply.sh sets domains that run, and their configuration; ./undo.sh sets both as they were before.\n\
-         The scheduler of virtual CPUs: after ./apply.sh, 'virsh edit DOMAIN', NAME.cputune.xml in place of its <cputune>; start it \
-         again. ./undo.sh takes no edit back: found/NUMBER.xml has how it was.\n\
+         The scheduler of virtual CPUs: after ./apply.sh, 'virsh edit DOMAIN', NAME.cputune.xml in place of its <cputune>; start \
+         it again. ./undo.sh takes no edit back: found/NUMBER.xml has how it was.\n\
          Or with Giusto, which keeps all of it: hooks/qemu to /etc/libvirt/hooks/qemu, the site to /etc/giusto/{host}.yaml; \
          then leave <cputune> out.\n\nWhat holds:\n{}\nNot in these files:\n{}",
         comment("  ", &told),

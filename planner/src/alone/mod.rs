@@ -9,8 +9,12 @@ mod containers;
 mod escape;
 mod kubevirt;
 mod libvirt;
+mod places;
+mod quota;
 mod said;
+mod scale;
 mod systemd;
+mod unit;
 mod weigh;
 
 pub use containers::{containers, Engine};

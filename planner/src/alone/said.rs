@@ -1,6 +1,7 @@
 //! What still holds of a promise under settings of another program, and what is lost, in words and numbers.
 
-use super::again::{Alone, Entry, Quota, Rest, Share, Way};
+use super::again::{Alone, Entry, Rest, Share, Way};
+use super::quota::Quota;
 use super::weigh::holds;
 use crate::promises;
 use crate::words::{share, time};
@@ -252,14 +253,14 @@ pub(super) fn rest(rest: &Rest, provided: &str) -> Said {
                 keeps.push(match rest.shares {
                     true => format!("at least {least} over time, of {available} that all share here{provided}"),
                     false => format!(
-                        "at least {least}, of {available} that are left on cores without a reservation, provided that nothing else \
-                         is busy there"
+                        "at least {least}, of {available} that are left on cores without a reservation, provided that nothing \
+                         else is busy there"
                     ),
                 });
                 if !holds(floor.least, planned.at_least) {
                     loses.push(format!(
-                        "at least {}: its weight beside that of others on one core gives {least} of that core, and it is sure of no \
-                         more where it is busy on one alone",
+                        "at least {}: its weight beside that of others on one core gives {least} of that core, and it is sure of \
+                         no more where it is busy on one alone",
                         share(planned.at_least)
                     ));
                 }

@@ -1,17 +1,18 @@
 //! systemd: a unit for what the site starts, a drop-in for each unit, and slices that keep all else off shared cores.
 
-use super::again::{Alone, Entry, Quota, Rest, Share, Way};
-use super::escape::{command, comment, unit};
+use super::again::{Alone, Entry, Rest, Share, Way};
+use super::escape::comment;
+use super::quota::Quota;
 use super::said::{self, Means, Said};
+use super::unit::started;
 use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;
 use crate::words::share;
-use giusto_model::{Adopt, Cap, Limit, Origin, Plan, Process, Restart, Site};
-use std::fmt::Write;
+use giusto_model::{Adopt, Cap, Origin, Plan, Site};
 
-/// Where all services with a part of a core are, so that their weights are compared. What begins with `giusto.` is made, looked for
-/// and restored by `giusto run`.
+/// Where all services with a part of a core are, so that their weights are compared. What begins with `giusto.` is made, looked
+/// for and restored by `giusto run`.
 const SLICE: &str = "promises.slice";
 const APPLY: &str = include_str!("scripts/systemd-apply.sh");
 const UNDO: &str = include_str!("scripts/systemd-undo.sh");
@@ -154,8 +155,8 @@ fn scripts(host: &str, files: &[AloneFile], units: &[String]) -> [AloneFile; 2] 
     let names =
         format!("{}{}{}to=/etc/systemd/system\n", set("files", places), set("own", own), set("restart", restart));
     let why = [format!(
-        "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; all or \
-         nothing. ./undo.sh takes it back."
+        "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; all \
+         or nothing. ./undo.sh takes it back."
     )];
     let apply = format!(
         "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\n{names}{}{}{APPLY}",
@@ -189,7 +190,7 @@ fn kept_off(alone: &Alone, others: &[u32], slice: &str) -> AloneFile {
     }
     if !own.is_empty() {
         why.push(format!(
-            "Core {} is shared by containers or virtual machines of the site, which are in here: nothing keeps others in here off.",
+            "Core {} is shared by containers or virtual machines of the site, which are in here: nothing keeps others off.",
             words(&own)
         ));
     }
@@ -366,82 +367,6 @@ fn instead(origin: &Origin) -> &'static str {
         Origin::Adopt(Adopt::Libvirt(_) | Adopt::Qmp(_)) => "'giusto export libvirt' is for it",
         Origin::Adopt(Adopt::Container(_)) => "'giusto export docker' or 'podman' is for it",
         _ => "adopt it by a unit: adopt: {systemd: NAME.service}",
-    }
-}
-
-/// The unit of what the site starts.
-fn started(name: &str, words: &[String], process: &Process) -> String {
-    let why =
-        [format!("Service '{name}' of a site, by 'giusto export systemd': what starts it, its limits and its end.")];
-    let mut out = comment("# ", &why);
-    let _ = write!(
-        out,
-        "[Unit]\nDescription=Service {name} of a site of Giusto\n\n[Service]\nExecStart={}\n",
-        command(words)
-    );
-    let restart = match process.restart {
-        Restart::Always => "always",
-        Restart::OnFailure => "on-failure",
-        Restart::Never => "no",
-    };
-    let _ = writeln!(out, "Restart={restart}");
-    if let Some(user) = &process.user {
-        let _ = writeln!(out, "User={}", user.replace('%', "%%"));
-    }
-    if let Some(group) = &process.group {
-        let _ = writeln!(out, "Group={}", group.replace('%', "%%"));
-    }
-    match process.directory.as_deref().and_then(|path| path.to_str()) {
-        Some(path) if path.starts_with('/') && !path.ends_with(['\\', ' ']) && !path.contains(char::is_control) => {
-            let _ = writeln!(out, "WorkingDirectory={}", path.replace('%', "%%"));
-        }
-        Some(path) => {
-            let why = format!(
-                "NOT HERE: its directory {path:?}: systemd takes a full path without signs at its end; WorkingDirectory= is to be \
-                 set."
-            );
-            out += &comment("# ", &[why]);
-        }
-        None => {}
-    }
-    for (key, value) in &process.environment {
-        let _ = writeln!(out, "Environment={}", unit(&format!("{key}={value}")));
-    }
-    for (limit, value) in &process.limits {
-        let _ = writeln!(out, "{}", limited(*limit, *value));
-    }
-    if !process.limits.contains_key(&Limit::Tasks) {
-        let _ = writeln!(out, "TasksMax={}", Limit::TASKS);
-    }
-    if !process.after_end.is_empty() {
-        let _ = writeln!(out, "ExecStopPost={}", command(&process.after_end));
-    }
-    let _ = writeln!(out, "TimeoutStopSec={}us", process.end_within().ns() / 1000);
-    if process.essential {
-        out += &comment(
-            "# ",
-            &["NOT HERE: 'essential: yes', its end ends nothing else; FailureAction= or PartOf= can.".to_string()],
-        );
-    }
-    out + "\n[Install]\nWantedBy=multi-user.target\n"
-}
-
-fn limited(limit: Limit, value: u64) -> String {
-    let name = match limit {
-        Limit::Memory => "MemoryMax",
-        Limit::Tasks => "TasksMax",
-        Limit::Nofile => "LimitNOFILE",
-        Limit::Nproc => "LimitNPROC",
-        Limit::Memlock => "LimitMEMLOCK",
-        Limit::As => "LimitAS",
-        Limit::Core => "LimitCORE",
-        Limit::Fsize => "LimitFSIZE",
-        Limit::Stack => "LimitSTACK",
-        Limit::Data => "LimitDATA",
-    };
-    match value {
-        u64::MAX => format!("{name}=infinity"),
-        value => format!("{name}={value}"),
     }
 }
 

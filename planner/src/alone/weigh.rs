@@ -1,7 +1,7 @@
 //! Weights: what a service has at least of a core, wherever the others are busy that may run there.
 //!
-//! Called by `again`. The kernel divides the weight of a cgroup among the cores on which it is busy. So one that may run on several
-//! cores may have all of its weight on any of them, or on each no more than its part.
+//! Called by `again`. The kernel divides the weight of a cgroup among the cores on which it is busy. So one that may run on
+//! several cores may have all of its weight on any of them, or on each no more than its part.
 
 use super::systemd::unit_of;
 use giusto_model::{Adopt, Bandwidth, Origin};

@@ -9,7 +9,8 @@ for file in found/*.name; do
 	domain=$(cat "$file")
 	if [ "$(virsh domstate --domain "$domain" 2>/dev/null | head -n 1)" = running ]; then
 		while read -r vcpu list; do
-			virsh vcpupin --domain "$domain" --vcpu "$vcpu" --cpulist "$list" --live </dev/null || failed="$failed $domain"
+			virsh vcpupin --domain "$domain" --vcpu "$vcpu" --cpulist "$list" --live </dev/null ||
+				failed="$failed $domain"
 		done <"$one.vcpus"
 		while read -r list; do
 			virsh emulatorpin --domain "$domain" --cpulist "$list" --live </dev/null || failed="$failed $domain"
@@ -21,7 +22,8 @@ for file in found/*.name; do
 		while read -r setting; do
 			# One that is as it was may be one that cannot be set.
 			weighed "$domain" </dev/null | grep -qxF "$setting" ||
-				virsh schedinfo --domain "$domain" --live --set "$setting" </dev/null >/dev/null || failed="$failed $domain"
+				virsh schedinfo --domain "$domain" --live --set "$setting" </dev/null >/dev/null ||
+				failed="$failed $domain"
 		done <"$one.sched"
 	fi
 	virsh dumpxml --domain "$domain" --inactive --security-info >"$one.now" || : >"$one.now"

@@ -9,7 +9,7 @@ version=$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
 [ "${version:-0}" -ge 250 ] || stop "systemd is '$version'; expected 250 or newer"
 for controller in cpu cpuset; do
 	grep -qw $controller /sys/fs/cgroup/cgroup.controllers 2>/dev/null ||
-		stop "/sys/fs/cgroup has no controller $controller; expected cgroup v2 (systemd.unified_cgroup_hierarchy=1 at boot)"
+		stop "/sys/fs/cgroup has no controller $controller; expected cgroup v2 (systemd.unified_cgroup_hierarchy=1)"
 done
 for core in $cores; do
 	[ -d "/sys/devices/system/cpu/cpu$core" ] || stop "this machine has no core $core; expected the host of the site"
