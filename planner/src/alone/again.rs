@@ -8,7 +8,7 @@ use crate::placements::Placements;
 use crate::plan::plan;
 use crate::refusal::Refusal;
 use giusto_model::{
-    Backend, Bandwidth, Cap, Duration, Host, HostPlan, Interface, LeftoverPlan, Paths, Plan, Promise, Server, Service,
+    Backend, Bandwidth, Cap, Host, HostPlan, Interface, LeftoverPlan, Paths, Plan, Promise, Server, Service,
     ServicePlan, Site, Unused,
 };
 

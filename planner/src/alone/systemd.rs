@@ -155,8 +155,8 @@ fn scripts(host: &str, files: &[AloneFile], units: &[String]) -> [AloneFile; 2] 
     let names =
         format!("{}{}{}to=/etc/systemd/system\n", set("files", places), set("own", own), set("restart", restart));
     let why = [format!(
-        "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; all \
-         or nothing. ./undo.sh takes it back."
+        "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; \
+         all or nothing. ./undo.sh takes it back."
     )];
     let apply = format!(
         "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\n{names}{}{}{APPLY}",
