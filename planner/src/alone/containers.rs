@@ -29,6 +29,17 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// A quota that takes another one away. Podman (4.3) leaves the old one where it is told -1: all cores of the machine limit as
+    /// little.
+    fn unlimited(self) -> &'static str {
+        match self {
+            Engine::Docker => "unlimited=-1\n",
+            Engine::Podman => "unlimited=$((100000 * $(nproc --all)))\n",
+        }
+    }
+}
+
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -138,19 +149,21 @@ fn scripts(host: &str, engine: Engine, settings: &[Setting]) -> [AloneFile; 2] {
     let as_it_was = "{{.Id}}|{{.Name}}|{{.HostConfig.CpusetCpus}}|{{.HostConfig.CpuPeriod}}|{{.HostConfig.CpuQuota}}|\
                      {{.HostConfig.CpuShares}}";
     let update = format!(
-        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\ncores='{}'\n# each FUNCTION: of all containers\n\
+        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\ncores='{}'\n{}# each FUNCTION: of all containers\n\
          each() {{\n{each}\t:\n}}\nruns() {{\n\t[ \"$({} 2>/dev/null)\" = true ] ||\n\
          \t\tstop \"container $1 does not run; expected all of these: {engine} start '$1'\"\n}}\n\
          record() {{\n\t{} >>found/containers\n}}\n{UPDATE}{commands}",
         comment("# ", &why),
         cores.join(" "),
+        engine.unlimited(),
         told("{{.State.Running}}"),
         told(as_it_was),
     );
     let why = [format!("Sets containers of {host} as they were before update.sh, by 'giusto export {engine}'.")];
     let undo = format!(
-        "#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\nengine={engine}\n{UNDO}",
-        comment("# ", &why)
+        "#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\nengine={engine}\n{}{UNDO}",
+        comment("# ", &why),
+        engine.unlimited()
     );
     let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
     [program("update.sh", update), program("undo.sh", undo)]
@@ -289,7 +302,7 @@ impl Setting {
         let mut flags = self.live();
         // One that was shared before may have both.
         if self.quota.is_none() {
-            flags.push("--cpu-quota=-1".into());
+            flags.extend(["--cpu-period=100000".into(), "--cpu-quota=$unlimited".into()]);
         }
         if self.shares.is_none() {
             flags.push("--cpu-shares=1024".into());

@@ -12,7 +12,7 @@ while IFS='|' read -r id name cpus period quota shares; do
 		continue
 	}
 	[ "$period" != 0 ] || period=100000
-	[ "$quota" != 0 ] || quota=-1
+	[ "$quota" -gt 0 ] || quota=$unlimited period=100000
 	[ "$shares" != 0 ] || shares=1024
 	"$engine" update --cpuset-cpus="${cpus:-$online}" --cpu-period="$period" --cpu-quota="$quota" --cpu-shares="$shares" \
 		"$id" >/dev/null || failed="$failed $name"
