@@ -19,7 +19,8 @@ for unit in $adopted; do
 		stop "there is no unit $unit, which the site adopts; expected one: install it first, or correct the site"
 done
 for unit in $own; do
-	[ "$(systemctl show --property LoadState --value -- "$unit")" = not-found ] ||
+	# A slice without a file is loaded, too.
+	[ -z "$(systemctl show --property FragmentPath --value -- "$unit")" ] ||
 		stop "there is a unit $unit already; expected none: remove that one, or name the service otherwise"
 done
 for file in $files; do
