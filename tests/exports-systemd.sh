@@ -27,7 +27,7 @@ hostile = f"""
     limits: {{tasks: 16, memory: 64M, nofile: 100}}
     promise: leftovers
 """
-# Weights say who has how much of core 1: there is no quota. The virtual machines, which others start, share core 2.
+# Weights say who has how much of one core: there is no quota. The virtual machines, which others start, share another.
 work.joinpath("site.yaml").write_text(f"""giusto: 1
 hosts: {{guest: {{cores: 1-3}}}}
 services:

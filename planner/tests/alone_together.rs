@@ -51,7 +51,8 @@ fn what_systemd_keeps_off_shared_cores_leaves_virtual_machines_and_containers_th
                 v: {adopt: {libvirt: v}, promise: {supply: [30ms/100ms]}}\n  \
                 w: {adopt: {libvirt: w}, promise: {supply: [20ms/100ms]}}\n  \
                 c: {adopt: {container: c}, promise: {supply: 30ms/100ms}}\n  \
-                d: {adopt: {container: d}, promise: {supply: 20ms/100ms}}\n";
+                d: {adopt: {container: d}, promise: {supply: 20ms/100ms}}\n  \
+                l: {adopt: {systemd: l.service}, promise: leftovers, at-least: 10%}\n";
     let (site, facts, plan) = read(site).unwrap();
     let units = systemd(&site, &facts, &plan);
     let machines = libvirt(&site, &facts, &plan);
@@ -75,6 +76,9 @@ fn what_systemd_keeps_off_shared_cores_leaves_virtual_machines_and_containers_th
     // Docker's are in system.slice, Podman's in machine.slice.
     assert!(its_containers.iter().all(|core| open("system").contains(core)));
     assert!(its_machines.iter().all(|core| !open("system").contains(core)), "a core of virtual machines alone");
+    // What all share is told of the cores that it may run on alone.
+    let rest = words(text(&units, "drop-ins/l.service.d/50-giusto.conf"));
+    assert!(rest.contains("KEPT: at least 10 % over time, of 95 % that all share here"), "{rest}");
     for core in &its_units {
         assert!(["machine", "system", "user"].iter().all(|slice| !open(slice).contains(core)), "core {core}");
     }

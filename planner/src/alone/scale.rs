@@ -132,6 +132,11 @@ impl Scale {
         for core in &own.cores {
             self.not_weighed(&own.name, own.keeper, *core, rest.shares)?;
         }
+        // Of the cores that it may run on: not all that are shared.
+        let rooms = self.rooms.iter().filter(|(core, _)| own.cores.contains(core));
+        let rooms = rooms.filter_map(|(_, room)| room.as_ref().ok());
+        let there = rooms.fold(Bandwidth::ZERO, |sum, room| sum.add_down(*room).unwrap_or(sum));
+        let available = if rest.shares { there } else { available };
         let is_only = free.iter().all(|core| self.groups.on(*core).count() <= 1);
         let least = match rest.shares {
             true => self.groups.least_anywhere(own, |core| self.room(core, own.keeper)),
