@@ -372,7 +372,7 @@ fn instead(origin: &Origin) -> &'static str {
 
 fn readme(alone: &Alone, plan: &Plan, told: &[String]) -> String {
     let host = alone.host;
-    let lines = vec![
+    let lines = [
         format!("{} without Giusto, by 'giusto export systemd'.", host.name),
         String::new(),
         "Apply (systemd 250 or newer, cgroup v2), on the host: sudo ./apply.sh".into(),
