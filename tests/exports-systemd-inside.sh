@@ -5,6 +5,7 @@ exec >/dev/console 2>&1
 trap 'code=$?; echo "guest exit code: $code"; sleep 1' EXIT
 fail() {
 	echo "FAILED: $*"
+	[ ! -e /run/now ] || diff /run/before /run/now || :
 	exit 1
 }
 await() { # until COMMAND succeeds, for a minute at most
@@ -46,10 +47,10 @@ part() { # UNIT LEAST MOST: in percent of what those on its core have together
 allowed() { # cores of a process
 	awk '/^Cpus_allowed_list/ { print $2 }' "/proc/$1/status"
 }
-# All that an export could leave: files, and what is on of systemd's tree.
+# All that an export could leave: files, units, cores and schedulers.
 state() {
 	find /etc/systemd -type f -o -type l | sort
-	systemctl list-units --all --plain --no-legend '*.slice' 'giusto*' 'search*' | awk '{ print $1, $3 }' | sort
+	systemctl list-units --all --plain --no-legend promises.slice 'giusto*' 'search*' | awk '{ print $1, $3 }' | sort
 	grep . /sys/fs/cgroup/{system,user,machine}.slice/cpuset.cpus 2>/dev/null || :
 	for unit in search noise1 vm; do
 		echo "$unit $(allowed "$(main $unit)") $(chrt -p "$(main $unit)" | sed 's/.*: //' | tr '\n' ' ')"
@@ -66,7 +67,7 @@ vm=$(sed -n "s/.*<vcpupin vcpu='0' cpuset='\([0-9]*\)'.*/\1/p" /machines/one.cpu
 systemd-run -q --unit=vm --slice=machine.slice -p AllowedCPUs="$vm" sh -c 'while :; do :; done'
 systemctl daemon-reload
 systemctl start search
-before=$(state)
+state >/run/before
 cp -r /export/units/. /etc/systemd/system/
 systemctl daemon-reload
 systemctl start "${units[@]}" giusto-hostile
@@ -75,7 +76,10 @@ shares "without the export"
 systemctl stop giusto-alpha giusto-beta giusto-batch giusto-hostile
 (cd /export/units && find . -type f) | while read -r file; do rm "/etc/systemd/system/$file"; done
 systemctl daemon-reload
-same() { [ "$(state)" = "$before" ]; }
+same() {
+	state >/run/now
+	cmp -s /run/before /run/now
+}
 await same
 
 # What is not there is told before anything is set.
