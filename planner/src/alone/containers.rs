@@ -30,8 +30,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// A quota that takes another one away. Podman (4.3) leaves the old one where it is told -1: all cores of the machine limit as
-    /// little.
+    /// A quota that takes another one away. Podman (4.3) leaves the old one where it is told -1: all cores of the machine limit
+    /// as little.
     fn unlimited(self) -> &'static str {
         match self {
             Engine::Docker => "unlimited=-1\n",

@@ -29,8 +29,8 @@ pub(super) fn spread(planned: &[&ServicePlan], open: &[u32]) -> Vec<u32> {
     cores
 }
 
-/// The same, but on cores with several reservations those of one keeper alone, if they fit so: no weight compares a container with a
-/// unit. A core that a supply has to itself is given up for that, where it has to be.
+/// The same, but on cores with several reservations those of one keeper alone, if they fit so: no weight compares a container
+/// with a unit. A core that a supply has to itself is given up for that, where it has to be.
 pub(super) fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwidth) -> Vec<u32> {
     let keeper = |at: usize| Keeper::of(&planned[at].name, &planned[at].origin, Keeper::Units);
     let together = |one: usize, other: usize| one != other && cores[one] == cores[other];
@@ -47,8 +47,8 @@ pub(super) fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwi
     moved(&shared).or_else(|| moved(&supplies)).unwrap_or(cores)
 }
 
-/// Those of `which` on the same cores as before, each core with those of one keeper: first the keeper and the reservation with most.
-/// `None`: they do not fit so.
+/// Those of `which` on the same cores as before, each core with those of one keeper: first the keeper and the reservation with
+/// most. `None`: they do not fit so.
 fn regrouped(
     planned: &[&ServicePlan],
     cores: &[u32],
@@ -96,8 +96,8 @@ pub(super) struct Places<'p, 'a> {
 }
 
 impl<'a> Places<'_, 'a> {
-    /// Where a leftover runs: on cores without a reservation. One without a floor also where a real-time thread goes before it. Else
-    /// where it is weighed with reservations, else beside whatever there is.
+    /// Where a leftover runs: on cores without a reservation. One without a floor also where a real-time thread goes before it.
+    /// Else where it is weighed with reservations, else beside whatever there is.
     pub(super) fn of(&self, planned: &'a LeftoverPlan) -> Rest<'a> {
         let keeper = |name: &str, origin: &Origin| Keeper::of(name, origin, Keeper::Units);
         let on = |core: u32| self.planned.iter().zip(self.cores).filter(move |(_, its)| **its == core);

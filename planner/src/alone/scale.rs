@@ -76,8 +76,8 @@ impl Scale {
         Keeper::of(&one.name, &one.origin, self.started)
     }
 
-    /// What all of `keeper` share on a core with several reservations. The slice of units weighs 10,000, divided among its cores, and
-    /// what is beside it 100.
+    /// What all of `keeper` share on a core with several reservations. The slice of units weighs 10,000, divided among its cores,
+    /// and what is beside it 100.
     fn room(&self, core: u32, keeper: Keeper) -> Bandwidth {
         let Some((_, Ok(room))) = self.rooms.iter().find(|(one, _)| *one == core) else { return Bandwidth::ZERO };
         let beside = self.groups.on(core).filter(|group| !matches!(group.keeper, Keeper::Units | Keeper::Nobody));
