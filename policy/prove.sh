@@ -76,8 +76,8 @@ prove() {
 		"$work/source/proofs/$harness.c" -DGI_CAPACITY=4 -DGI_CORES=2 -DGI_CHUNKS=2 -DWIDTH=8 -DBITS="$bits" -DNOW="$now" \
 		-DBETWEEN="${apart%+*}" -DBEYOND="${apart#*+}" \
 		-DCALL="$call" -DHEAP="GI_$call" -DORDER="GI_${order^^}" -DKIND0="GI_$first" -DKIND1="GI_$second" -DKIND2="GI_$third" \
-		-DCALM="$(of calm)" -DBOOSTS="$(of boost)" -DCHANGES="$(of set)" -DWAITS="$(of waits)" $checks "${solver[@]}" \
-		--slice-formula --unwinding-assertions --unwind "$((rounds + 1))" \
+		-DCALM="$(of calm)" -DBOOSTS="$(of boost)" -DCHANGES="$(of set)" -DWAITS="$(of waits)" $checks \
+		"${solver[@]}" --slice-formula --unwinding-assertions --unwind "$((rounds + 1))" \
 		--unwindset "gi_init.0:6,gi_decide.1:$(($(of calm) ? 1 : 5))" >"$report" 2>&1
 }
 of() { [[ $with == *,$1,* ]] && echo 1 || echo 0; }
@@ -140,7 +140,8 @@ solver=()
 if [ "${1-}" = --all ]; then
 	all=true longest=20000 solver=(--external-sat-solver "$work/solver")
 	loader=$libraries/ld-linux-x86-64.so.2
-	printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" -q "$@"\n' "$loader" "$libraries" "$store/usr/bin/kissat" >"$work/solver"
+	printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" -q "$@"\n' \
+		"$loader" "$libraries" "$store/usr/bin/kissat" >"$work/solver"
 	chmod +x "$work/solver"
 fi
 if [ "${1-}" = --faults ]; then

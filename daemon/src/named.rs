@@ -72,7 +72,7 @@ impl Place {
         let (sender, receiver) = mpsc::channel();
         // Who has no room for a thread has none for the answer: it is asked another time.
         let asks = thread::Builder::new().name("giusto-named".into()).spawn(move || {
-            let _ = sender.send(ask()); // whoever asked may have ended
+            let _ = sender.send(ask()); // the asking thread may have ended
         });
         self.answer = asks.ok().map(|_| receiver);
     }

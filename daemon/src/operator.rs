@@ -43,7 +43,8 @@ pub trait Stage {
         None
     }
 
-    /// Does one step on the way to `plan`; a service that is removed is not in it. Errors: it could not be done, and everything is as it was before it.
+    /// Does one step on the way to `plan`; a service that is removed is not in it. Errors: it could not be done, and
+    /// everything is as it was before it.
     fn apply(&mut self, step: &Step, plan: &Plan) -> Result<(), Error>;
 
     /// Ends mode changes, and returns the local modes that are in force, if there are modes. Errors: one is under way,

@@ -103,7 +103,7 @@ func TestRoomIsKeptForPodsThatAreThere(t *testing.T) {
 	}
 }
 
-// Processes that left their cpu cgroup go back when their container has no share any more, whoever looks then.
+// Processes that left their cpu cgroup go back when their container has no share any more, also when another agent looks then.
 func TestWhatWasFreedGoesBackAfterARestart(t *testing.T) {
 	ctx := context.Background()
 	m := newMachine(t, objects.Promise(t, "web", small), objects.Promise(t, "db", small))

@@ -114,7 +114,7 @@ func TestARefusedChangeKeepsWhatWasAdmitted(t *testing.T) {
 	if b.fits(large) {
 		t.Error("the room of what is in force was given to another")
 	}
-	// A change whose sense nobody knows is none either.
+	// A change of unknown meaning is none either.
 	b.change(web, `{"promise":"always"}`)
 	b.pod(pod)
 	b.counts(4, "the change makes no sense")

@@ -64,7 +64,7 @@ fn regrouped(
         let all = which.iter().filter(|at| keeper(**at) == its);
         all.fold(Bandwidth::ZERO, |sum, at| sum.add_up(bandwidth(*at)).unwrap_or(sum))
     };
-    let (mut moving, staying): (Vec<usize>, Vec<usize>) = which.iter().partition(|at| keeper(**at) != Keeper::Nobody);
+    let (mut moving, staying): (Vec<usize>, Vec<usize>) = which.iter().partition(|at| keeper(**at) != Keeper::Unset);
     moving.sort_by_key(|at| {
         std::cmp::Reverse((sum(keeper(*at)), keeper(*at) as u8, bandwidth(*at), std::cmp::Reverse(*at)))
     });

@@ -80,7 +80,7 @@ impl Scale {
     /// and what is beside it 100.
     fn room(&self, core: u32, keeper: Keeper) -> Bandwidth {
         let Some((_, Ok(room))) = self.rooms.iter().find(|(one, _)| *one == core) else { return Bandwidth::ZERO };
-        let beside = self.groups.on(core).filter(|group| !matches!(group.keeper, Keeper::Units | Keeper::Nobody));
+        let beside = self.groups.on(core).filter(|group| !matches!(group.keeper, Keeper::Units | Keeper::Unset));
         let beside: u64 = beside.map(|_| Scale::ORDINARY).sum();
         match keeper {
             Keeper::Units => {
@@ -100,7 +100,7 @@ impl Scale {
             .map(|one| one.name.as_str())
             .collect();
         match keeper {
-            Keeper::Nobody => Err("nothing sets it".into()),
+            Keeper::Unset => Err("nothing sets it".into()),
             Keeper::Apart => {
                 Err("its weight is compared with what is beside it in its slice, and not with services".into())
             }

@@ -16,7 +16,7 @@ pub(super) enum Keeper {
     Containers,
     Machines,
     /// No export sets anything: processes, and virtual machines without libvirt.
-    Nobody,
+    Unset,
 }
 
 impl Keeper {
@@ -29,14 +29,14 @@ impl Keeper {
             Origin::Adopt(_) => match unit_of(name, origin) {
                 Some(unit) if unit.ends_with(".service") => Keeper::Units,
                 Some(_) => Keeper::Apart,
-                None => Keeper::Nobody,
+                None => Keeper::Unset,
             },
         }
     }
 
     /// Whether both may have a share of one core, and a weight says how much.
     pub(super) fn goes_with(self, other: Keeper) -> bool {
-        self == Keeper::Nobody || other == Keeper::Nobody || self == other && self != Keeper::Apart
+        self == Keeper::Unset || other == Keeper::Unset || self == other && self != Keeper::Apart
     }
 
     /// What becomes of a weight, as engines and kernels do it.
