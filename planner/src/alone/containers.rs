@@ -1,9 +1,10 @@
 //! Docker and Podman: the flags of each container, an override for Compose, and a script for those that run.
 
-use super::again::{Alone, Entry, Rest, Way};
+use super::again::Alone;
 use super::escape::{comment, shell};
 use super::quota::Quota;
 use super::said::{self, Means};
+use super::share::{Entry, Rest, Way};
 use super::weigh::{shares, Keeper};
 use super::AloneFile;
 use crate::facts::Facts;

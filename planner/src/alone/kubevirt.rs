@@ -1,8 +1,9 @@
 //! KubeVirt: the part of a VirtualMachine that is about processors.
 
-use super::again::{Alone, Entry, Way};
+use super::again::Alone;
 use super::escape::comment;
 use super::said::{self, Means};
+use super::share::{Entry, Way};
 use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;

@@ -1,9 +1,10 @@
 //! libvirt: `<cputune>` of each domain, scripts for those that run, and a hook that has Giusto adopt them.
 
-use super::again::{Alone, Entry, Rest, Share, Way};
+use super::again::Alone;
 use super::escape::{comment, shell, xml_comment};
 use super::quota::Quota;
 use super::said::{self, Means};
+use super::share::{Entry, Rest, Share, Way};
 use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;

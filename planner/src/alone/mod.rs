@@ -13,6 +13,7 @@ mod places;
 mod quota;
 mod said;
 mod scale;
+mod share;
 mod systemd;
 mod unit;
 mod weigh;
@@ -20,7 +21,8 @@ mod weigh;
 pub use containers::{containers, Engine};
 pub use kubevirt::kubevirt;
 pub use libvirt::libvirt;
-pub use systemd::{systemd, unit_of};
+pub use systemd::systemd;
+pub use unit::unit_of;
 
 use serde::Serialize;
 

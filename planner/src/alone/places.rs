@@ -1,6 +1,6 @@
 //! Cores: one for each reservation as far as there are some, and where leftovers run.
 
-use super::again::Rest;
+use super::share::Rest;
 use super::weigh::Keeper;
 use giusto_model::{Bandwidth, LeftoverPlan, Origin, Promise, ServicePlan};
 

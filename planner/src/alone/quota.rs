@@ -1,6 +1,6 @@
 //! A part of a core as the fair scheduler has it: quotas and weights.
 
-use super::again::Share;
+use super::share::Share;
 use giusto_model::{Bandwidth, Duration, Server};
 
 /// A quota of the fair scheduler, in its units.

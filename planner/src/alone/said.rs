@@ -1,7 +1,8 @@
 //! What still holds of a promise under settings of another program, and what is lost, in words and numbers.
 
-use super::again::{Alone, Entry, Rest, Share, Way};
+use super::again::Alone;
 use super::quota::Quota;
+use super::share::{Entry, Rest, Share, Way};
 use super::weigh::holds;
 use crate::promises;
 use crate::words::{share, time};

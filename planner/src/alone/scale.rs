@@ -1,7 +1,7 @@
 //! The weights of a host's services, and what these give them.
 
-use super::again::{Floor, Rest, Share};
 use super::quota::weight;
+use super::share::{Floor, Rest, Share};
 use super::weigh::{fitting, part, Group, Groups, Keeper};
 use giusto_model::{Bandwidth, LeftoverPlan, ServicePlan};
 

@@ -1,10 +1,11 @@
 //! systemd: a unit for what the site starts, a drop-in for each unit, and slices that keep all else off shared cores.
 
-use super::again::{Alone, Entry, Rest, Share, Way};
+use super::again::Alone;
 use super::escape::comment;
 use super::quota::Quota;
 use super::said::{self, Means, Said};
-use super::unit::started;
+use super::share::{Entry, Rest, Share, Way};
+use super::unit::{section, started, unit_of};
 use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;
@@ -21,35 +22,6 @@ const OTHERS: [&str; 4] = ["init.scope", "system.slice", "user.slice", "machine.
 /// Above all programs of the fair class; below the threads of interrupts where those are threads (50), and below Giusto's
 /// manager.
 const PRIORITY: u8 = 1;
-
-/// The unit of a service: the one that it has, or the one that the export makes of what the site starts. `None`: it has none.
-pub fn unit_of(name: &str, origin: &Origin) -> Option<String> {
-    match origin {
-        Origin::Start(_) => Some(format!("giusto-{name}.service")),
-        Origin::Adopt(Adopt::Systemd(unit)) => Some(unit.clone()),
-        Origin::Adopt(Adopt::Cgroup(path)) => {
-            let last = path.rsplit('/').next()?;
-            let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
-            let (stem, kind) = last.rsplit_once('.')?;
-            let is_unit = !stem.is_empty() && last.chars().all(allowed) && section(kind).is_some();
-            is_unit.then(|| last.to_string())
-        }
-        Origin::Adopt(Adopt::Pid(_) | Adopt::Container(_) | Adopt::Qmp(_) | Adopt::Libvirt(_) | Adopt::Xen(_)) => None,
-    }
-}
-
-/// The section of a unit's file that has its settings.
-fn section(kind: &str) -> Option<&'static str> {
-    match kind {
-        "service" => Some("Service"),
-        "slice" => Some("Slice"),
-        "scope" => Some("Scope"),
-        "socket" => Some("Socket"),
-        "mount" => Some("Mount"),
-        "swap" => Some("Swap"),
-        _ => None,
-    }
-}
 
 /// The files for every host of the plan: `units/` and `drop-ins/` go to /etc/systemd/system, `README` says how. O(services²) a
 /// host.

@@ -1,8 +1,37 @@
-//! The unit of a service that the site starts.
+//! Units of systemd: the one of a service, and the one that is made of what the site starts.
 
 use super::escape::{command, comment, unit};
-use giusto_model::{Limit, Process, Restart};
+use giusto_model::{Adopt, Limit, Origin, Process, Restart};
 use std::fmt::Write;
+
+/// The unit of a service: the one that it has, or the one that the export makes of what the site starts. `None`: it has none.
+pub fn unit_of(name: &str, origin: &Origin) -> Option<String> {
+    match origin {
+        Origin::Start(_) => Some(format!("giusto-{name}.service")),
+        Origin::Adopt(Adopt::Systemd(unit)) => Some(unit.clone()),
+        Origin::Adopt(Adopt::Cgroup(path)) => {
+            let last = path.rsplit('/').next()?;
+            let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+            let (stem, kind) = last.rsplit_once('.')?;
+            let is_unit = !stem.is_empty() && last.chars().all(allowed) && section(kind).is_some();
+            is_unit.then(|| last.to_string())
+        }
+        Origin::Adopt(Adopt::Pid(_) | Adopt::Container(_) | Adopt::Qmp(_) | Adopt::Libvirt(_) | Adopt::Xen(_)) => None,
+    }
+}
+
+/// The section of a unit's file that has its settings.
+pub(super) fn section(kind: &str) -> Option<&'static str> {
+    match kind {
+        "service" => Some("Service"),
+        "slice" => Some("Slice"),
+        "scope" => Some("Scope"),
+        "socket" => Some("Socket"),
+        "mount" => Some("Mount"),
+        "swap" => Some("Swap"),
+        _ => None,
+    }
+}
 
 /// The unit of what the site starts.
 pub(super) fn started(name: &str, words: &[String], process: &Process) -> String {

@@ -3,7 +3,7 @@
 //! Called by `again`. The kernel divides the weight of a cgroup among the cores on which it is busy. So one that may run on
 //! several cores may have all of its weight on any of them, or on each no more than its part.
 
-use super::systemd::unit_of;
+use super::unit::unit_of;
 use giusto_model::{Adopt, Bandwidth, Origin};
 
 /// Whose settings give a service its processor time. Only those of one compare weights with each other.
