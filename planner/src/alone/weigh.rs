@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn engines_turn_shares_as_they_say() {
-        assert_eq!([line(3000), line(39), line(1)], [2975, 39, 1]);
+        assert_eq!([line(3000), line(39), line(1)], [2976, 39, 1]);
         assert_eq!(
             (1 + (1024 - 2) * 9999 / 262_142, curve(1024 / SHARES + 1)),
             (39, 101),
