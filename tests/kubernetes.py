@@ -19,8 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "kubernetes/cluster"))
-from cluster import LEFT, NODE, RECORD, SETTINGS, TARGET, Cluster, mounts, wait  # noqa: E402
-from guard import Guard  # noqa: E402
+from cluster import NODE, RECORD, TARGET, Cluster, wait  # noqa: E402
+from guard import LEFT, SETTINGS, Guard, mounts  # noqa: E402
 
 CONTROL = Path("/run/giusto-kubernetes/state/control")
 HOST = Path("/run/giusto/control")  # of giusto.service
@@ -308,10 +308,7 @@ class Kubernetes(unittest.TestCase):
     def test_1_a_promise_is_enforced_beside_hogs_and_goes_with_its_pods(self) -> None:
         cluster = self.cluster
         begin = time.monotonic()
-        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
-                      workload("web", "busybox", SPIN, schedulerName="giusto"),
-                      workload("hog", "busybox", SPIN, replicas=3))
-        self.until("web", "Enforced", "True")
+        self.web(workload("hog", "busybox", SPIN, replicas=3))
         print(f"KUBERNETES: enforced {time.monotonic() - begin:.1f} s after kubectl apply")
         wait("the hogs run", lambda: all(pod["status"]["phase"] == "Running" for pod in self.pods("hog")))
         own, hog = self.share("web"), self.share("hog")
@@ -349,10 +346,7 @@ class Kubernetes(unittest.TestCase):
         Each time the promise is in force again.
         """
         cluster = self.cluster
-        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
-                      workload("web", "busybox", SPIN, schedulerName="giusto"),
-                      workload("hog", "busybox", SPIN, replicas=2))
-        self.until("web", "Enforced", "True")
+        self.web(workload("hog", "busybox", SPIN, replicas=2))
         def enforced() -> dict[str, Any] | None:
             status = giusto_status() or {"services": []}
             return next((one for one in status["services"]
@@ -504,9 +498,7 @@ class Kubernetes(unittest.TestCase):
     def test_8_agents_that_are_deleted_leave_the_node_as_it_was(self) -> None:
         """Before their promises, as those do who are in a hurry."""
         cluster = self.cluster
-        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
-                      workload("web", "busybox", SPIN, schedulerName="giusto"))
-        self.until("web", "Enforced", "True")
+        self.web()
         cluster.kubectl("-n", OWN, "rollout", "restart", "daemonset/agent")
         cluster.kubectl("-n", OWN, "rollout", "status", "daemonset/agent", "--timeout=100s")
         self.assertIsNotNone(giusto_status(), "giusto run did not outlive the agent that was replaced")
@@ -515,6 +507,12 @@ class Kubernetes(unittest.TestCase):
         self.until("web", "Enforced", "Unknown", "AgentSilent")
         wait("giusto.io/cpu is not published", lambda: "giusto.io/cpu" not in cluster.get("node", NODE)["status"]["allocatable"])
         cluster.kubectl("apply", "-k", cluster.folder / "overlay")
+        self.until("web", "Enforced", "True")
+
+    def web(self, *beside: dict[str, Any]) -> None:
+        """A pod of `web` spins, and has its share."""
+        self.cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
+                           workload("web", "busybox", SPIN, schedulerName="giusto"), *beside)
         self.until("web", "Enforced", "True")
 
     def left_as_found(self) -> None:
@@ -550,9 +548,7 @@ class Kubernetes(unittest.TestCase):
     def test_all_of_it_is_taken_away_at_once(self) -> None:
         """As docs/kubernetes.md says, and last: rights and kinds go with the agents."""
         cluster = self.cluster
-        cluster.apply(promise("web", {"promise": {"supply": "3ms/10ms"}}),
-                      workload("web", "busybox", SPIN, schedulerName="giusto"))
-        self.until("web", "Enforced", "True")
+        self.web()
         cluster.kubectl("delete", "-k", cluster.folder / "overlay", "--wait=false")
         self.left_as_found()
 

@@ -299,7 +299,7 @@ def one_pair(rng, host, scripts, counts):
                 code, text, killed = host.apply(script)
                 (host.folder / "dies").unlink()
                 counts["kills between the steps"] += code == -9
-                plays = 100 if code == -9 else 25
+                plays *= 4  # where the wait matters most
             else:
                 code, text, killed = host.apply(script, until=rng.randrange(1, 12))
                 counts["kills"] += code == -9

@@ -46,7 +46,8 @@ pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failu
     };
     if !read.site.services.iter().any(|service| has(&service.origin)) {
         return Err(Failure::input(format!(
-            "no service of {} is a virtual machine of libvirt; expected one, such as adopt: {{libvirt: NAME}} in sites/machines.yaml",
+            "no service of {} is a virtual machine of libvirt; expected one, such as adopt: {{libvirt: NAME}} in \
+             sites/machines.yaml",
             args.site.display()
         )));
     }

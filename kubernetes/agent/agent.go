@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -115,11 +116,8 @@ func (a *Agent) Step(ctx context.Context) error {
 
 // look asks giusto run how it stands. Errors: it does not say; that it does not run is none.
 func (a *Agent) look() error {
-	status, err := a.Giusto.Status()
-	if a.running = status; err != nil {
-		a.running = nil
-	}
-	if errors.Is(err, ErrNotRunning) {
+	var err error
+	if a.running, err = a.Giusto.Status(); errors.Is(err, ErrNotRunning) {
 		return nil
 	}
 	return err
@@ -221,18 +219,10 @@ func (a *Agent) follow(ctx context.Context) error {
 		a.services[pod.UID].pod = pod
 	}
 	// Those that went leave their room to those that came.
-	for uid, own := range a.services {
-		if _, is := there[uid]; is {
-			continue
-		}
-		delete(a.services, uid)
-		if own.keys != nil {
-			if err := a.Planner.Remove(node, own.name); err != nil {
-				return err
-			}
-			a.changes++
-		}
-	}
+	maps.DeleteFunc(a.services, func(uid types.UID, _ *service) bool {
+		_, is := there[uid]
+		return !is
+	})
 	if err := a.forget(); err != nil {
 		return err
 	}
@@ -337,7 +327,8 @@ func (a *Agent) explain() {
 		a.explaining = false
 		for _, own := range a.services {
 			if own.name == found.name && bytes.Equal(own.refused, found.keys) {
-				if own.full = true; found.why != nil {
+				own.full = true
+				if found.why != nil {
 					own.why = found.why
 				}
 			}

@@ -115,17 +115,17 @@ func (a *Agent) enforce(ctx context.Context) error {
 		a.memory.Services, a.memory.Site = nil, ""
 	}
 	want := a.wanted()
-	switch {
-	case len(want) == 0 && runs:
-		slog.Info("no pod with a promise is left: giusto run ends")
-		if err := a.Giusto.Stop(ctx); err != nil {
-			return err
+	if len(want) == 0 {
+		if runs {
+			slog.Info("no pod with a promise is left: giusto run ends")
+			if err := a.Giusto.Stop(ctx); err != nil {
+				return err
+			}
+			a.memory.Services, a.memory.Site = nil, ""
 		}
-		fallthrough
-	case len(want) == 0:
-		a.memory.Services, a.memory.Site = nil, ""
 		return a.back()
-	case a.wrong != nil:
+	}
+	if a.wrong != nil {
 		return nil
 	}
 	site, err := a.site(want)

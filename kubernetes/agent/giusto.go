@@ -132,8 +132,10 @@ func (g *Giusto) Status() (*Status, error) {
 	var answer struct {
 		Status Status `json:"status"`
 	}
-	err := g.Ask(map[string]any{"do": "status"}, &answer)
-	return &answer.Status, err
+	if err := g.Ask(map[string]any{"do": "status"}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer.Status, nil
 }
 
 func (g *Giusto) file(name string) string { return filepath.Join(g.Folder, name) }

@@ -66,7 +66,7 @@ func (a *Agent) remembered(name string) *service {
 	return &service{name: name, keys: a.memory.Admitted[name], cgroup: a.memory.Services[name].Cgroup}
 }
 
-// forget lets go of what was remembered of pods that went while no agent was there.
+// forget lets go of what was admitted of pods that went, also while no agent was there.
 func (a *Agent) forget() error {
 	there := map[string]bool{}
 	for _, own := range a.services {

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import images
-from guard import LEFT, SETTINGS, Guard, mounts
-
-__all__ = ["LEFT", "NODE", "RECORD", "SETTINGS", "TARGET", "Cluster", "mounts", "wait"]
+from guard import Guard
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()

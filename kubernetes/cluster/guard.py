@@ -3,6 +3,8 @@
 What is changed is written down before (`record`). A process of its own waits for the end of the test, however it ends, and undoes
 what is then still written down; if that was killed as well, the next test does so first.
 """
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -10,8 +12,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 # What kubelet, containerd and the network's plugins change outside of the folder: settings of the kernel, and what they leave.
 SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
@@ -57,7 +60,6 @@ class Guard:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
     def write(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_suffix(".new")
         new.write_text(json.dumps(self.record))
         new.rename(self.path)
@@ -69,25 +71,23 @@ class Guard:
 
     def end(self) -> None:
         """Undoes all of it."""
-        undo(self.record)
-        shutil.rmtree(self.record["folder"], ignore_errors=True)
-        self.path.unlink(missing_ok=True)
-        stdin: IO[bytes] | None = self.process.stdin
-        if stdin is not None:
-            stdin.close()
-        self.process.wait()
+        self.recover(self.path)
+        self.process.communicate()
 
     @staticmethod
     def recover(path: Path) -> None:
-        """Undoes what is still written down from a test that was killed together with its guard."""
-        try:
-            record = json.loads(path.read_text())
-        except FileNotFoundError:
-            return
-        if record["boot"] == BOOT.read_text():  # else all of it has gone, and what there is now is another's
-            undo(record)
-        shutil.rmtree(record["folder"], ignore_errors=True)
-        path.unlink(missing_ok=True)
+        """Undoes what is still written down, one at a time: a guard may be at it when the next test begins."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                record = json.loads(path.read_text())
+            except FileNotFoundError:
+                return
+            if record["boot"] == BOOT.read_text():  # else all of it has gone, and what there is now is another's
+                undo(record)
+            shutil.rmtree(record["folder"], ignore_errors=True)
+            path.unlink(missing_ok=True)
 
 
 def tops(root: Path) -> list[Path]:
@@ -99,7 +99,7 @@ def undo(record: dict[str, Any]) -> None:
     """Ends what runs, and puts back what was changed. Where that is done already, it does nothing."""
     for pid, start in record["processes"].values():
         if start is not None and started(pid) == start:
-            os.kill(pid, signal.SIGKILL)
+            end(pid)
     end_shims(record["folder"])
     own = [top for top in tops(Path(record["root"])) if str(top) not in record["cgroups"]]
     end_containers(own)  # the agent, too, which would start giusto run again
@@ -128,29 +128,34 @@ def undo(record: dict[str, Any]) -> None:
                     path.unlink(missing_ok=True)
 
 
+def end(pid: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Ends a process, which may just have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, by)
+
+
+def commands() -> Iterator[tuple[int, list[bytes]]]:
+    """All processes, with the words of their command lines."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield int(process.name), (process / "cmdline").read_bytes().split(b"\0")
+
+
 def end_shims(folder: str) -> None:
     """Shims outlive containerd; those of this cluster name its socket."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"containerd-shim" in words and f"{folder}/containerd.sock".encode() in words:
-            os.kill(int(process.name), signal.SIGKILL)
+    socket = f"{folder}/containerd.sock".encode()
+    for pid, words in commands():
+        if b"containerd-shim" in words[0] and any(socket in word for word in words):
+            end(pid)
 
 
 def end_giusto(folder: Path) -> None:
     """The giusto run of an agent in `folder`, which leaves the machine as it was itself."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
+    for pid, words in commands():
         if words[1:3] == [b"run", bytes(folder / "next.json")]:
-            pid, start = int(process.name), started(int(process.name))
-            os.kill(pid, signal.SIGTERM)
-            end = time.monotonic() + 30
-            while started(pid) == start and time.monotonic() < end:
+            start, last = started(pid), time.monotonic() + 30
+            end(pid, signal.SIGTERM)
+            while start is not None and started(pid) == start and time.monotonic() < last:
                 time.sleep(0.1)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -159,15 +164,9 @@ def end_containers(tops: list[Path]) -> None:
     """What still runs in the cgroups of pods."""
     for top in tops:
         for procs in top.rglob("cgroup.procs"):
-            try:
-                pids = procs.read_text().split()
-            except OSError:
-                continue
-            for pid in pids:
-                try:
-                    os.kill(int(pid), signal.SIGKILL)
-                except OSError:
-                    pass
+            with contextlib.suppress(OSError):
+                for pid in procs.read_text().split():
+                    end(int(pid))
 
 
 if __name__ == "__main__":

@@ -96,9 +96,14 @@ func (c *Controller) load(ctx context.Context) error {
 		return err
 	}
 	// What runs first: that counts in any case.
-	first := map[bool]int{true: -1}
+	first := func(pod *core.Pod) int {
+		if c.Ledger.Runs(pod) {
+			return -1
+		}
+		return 0
+	}
 	slices.SortFunc(pods.Items, func(one, other core.Pod) int {
-		return cmp.Or(cmp.Compare(first[c.Ledger.Runs(&one)], first[c.Ledger.Runs(&other)]),
+		return cmp.Or(cmp.Compare(first(&one), first(&other)),
 			one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.UID, other.UID))
 	})
 	for at := range pods.Items {
@@ -199,10 +204,10 @@ const NodeField = "spec.nodeName"
 
 // Index lets a manager's cache find pods by their nodes.
 func Index(ctx context.Context, m manager.Manager) error {
-	return m.GetFieldIndexer().IndexField(ctx, &core.Pod{}, NodeField, func(pod client.Object) []string {
-		return []string{pod.(*core.Pod).Spec.NodeName}
-	})
+	return m.GetFieldIndexer().IndexField(ctx, &core.Pod{}, NodeField, nodeOf)
 }
+
+func nodeOf(pod client.Object) []string { return []string{pod.(*core.Pod).Spec.NodeName} }
 
 // publish writes the extended resource into the status of a node; 0: takes it out. Of a node that said that it has none of it,
 // kubelet would reject, when it starts again, the pods that asked for it and run; of what a node does not tell it asks nothing.

@@ -29,9 +29,7 @@ func following(t *testing.T, all ...client.Object) *Controller {
 	t.Helper()
 	to := fake.NewClientBuilder().WithScheme(objects.Scheme(t)).WithObjects(all...).
 		WithStatusSubresource(&api.Promise{}, &api.GiustoNode{}, &core.Node{}).
-		WithIndex(&core.Pod{}, NodeField, func(pod client.Object) []string {
-			return []string{pod.(*core.Pod).Spec.NodeName}
-		}).Build()
+		WithIndex(&core.Pod{}, NodeField, nodeOf).Build()
 	c := &Controller{Client: to, live: to, Ledger: ledger.New(objects.Planner(t), to)}
 	c.Extender = &extender.Extender{
 		Ledger: c.Ledger, Client: to, Live: to, Events: record.NewFakeRecorder(100), Ready: c.Ready,

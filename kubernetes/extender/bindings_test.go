@@ -33,9 +33,7 @@ func (c *cluster) on(expected ...int) {
 func TestABindingWhoseAnswerIsLost(t *testing.T) {
 	c := newCluster(t, 2, objects.Promise(t, "db", whole))
 	pod := objects.Pod("db", 0)
-	if err := c.client.Create(context.Background(), pod); err != nil {
-		t.Fatal(err)
-	}
+	c.create(pod)
 	c.lose = true
 	if no := c.bind(pod, "node-0"); no == "" {
 		t.Error("a binding without an answer has not failed")
@@ -56,9 +54,7 @@ func TestABindingWhoseAnswerIsLost(t *testing.T) {
 func TestABindingThatMayStillBeWrittenKeepsItsRoom(t *testing.T) {
 	c := newCluster(t, 2, objects.Promise(t, "db", whole))
 	pod := objects.Pod("db", 0)
-	if err := c.client.Create(context.Background(), pod); err != nil {
-		t.Fatal(err)
-	}
+	c.create(pod)
 	asked, err := c.books.Asks(context.Background(), pod)
 	if err != nil {
 		t.Fatal(err)
@@ -78,14 +74,11 @@ func TestABindingThatMayStillBeWrittenKeepsItsRoom(t *testing.T) {
 
 // The API server refuses as the pod is bound already, by someone else.
 func TestAPodThatIsBoundElsewhereCountsThere(t *testing.T) {
-	ctx := context.Background()
 	c := newCluster(t, 2, objects.Promise(t, "db", whole))
 	pod := objects.Pod("db", 0)
 	behind := pod.DeepCopy() // what a cache has
 	pod.Spec.NodeName = "node-1"
-	if err := c.client.Create(ctx, pod); err != nil {
-		t.Fatal(err)
-	}
+	c.create(pod)
 	if no := c.bind(behind, "node-0"); !strings.Contains(no, "already assigned") {
 		t.Error(no)
 	}

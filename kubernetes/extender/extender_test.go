@@ -117,12 +117,17 @@ func ask[A any](c *cluster, verb string, question any) A {
 	return answer
 }
 
+func (c *cluster) create(object client.Object) {
+	c.t.Helper()
+	if err := c.client.Create(context.Background(), object); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // place creates a pod and places it as kube-scheduler would: on the node with the highest score. "": no node takes it.
 func (c *cluster) place(pod *core.Pod) (string, extenderv1.ExtenderFilterResult) {
 	c.t.Helper()
-	if err := c.client.Create(context.Background(), pod); err != nil {
-		c.t.Fatal(err)
-	}
+	c.create(pod)
 	return c.again(pod)
 }
 
@@ -147,11 +152,8 @@ func (c *cluster) again(pod *core.Pod) (string, extenderv1.ExtenderFilterResult)
 	args.NodeNames = filtered.NodeNames
 	scores := ask[extenderv1.HostPriorityList](c, "prioritize", args)
 	best := slices.MaxFunc(scores, func(one, other extenderv1.HostPriority) int { return int(one.Score - other.Score) })
-	binding := extenderv1.ExtenderBindingArgs{
-		PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: best.Host,
-	}
-	if done := ask[extenderv1.ExtenderBindingResult](c, "bind", binding); done.Error != "" {
-		c.t.Fatalf("%s fitted on %s and was not bound: %s", pod.Name, best.Host, done.Error)
+	if no := c.bind(pod, best.Host); no != "" {
+		c.t.Fatalf("%s fitted on %s and was not bound: %s", pod.Name, best.Host, no)
 	}
 	return best.Host, filtered
 }
@@ -259,32 +261,24 @@ func TestBindingIsTheAdmission(t *testing.T) {
 	for number := range 3 {
 		c.place(objects.Pod("db", number))
 	}
-	bind := func(pod *core.Pod) string {
-		args := extenderv1.ExtenderBindingArgs{
-			PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: "node-0",
-		}
-		return ask[extenderv1.ExtenderBindingResult](c, "bind", args).Error
-	}
 	var late []*core.Pod
 	for number := 3; number < 6; number++ {
 		late = append(late, objects.Pod("db", number))
-		if err := c.client.Create(context.Background(), late[number-3]); err != nil {
-			t.Fatal(err)
-		}
+		c.create(late[number-3])
 		args := &extenderv1.ExtenderArgs{Pod: late[number-3], NodeNames: &c.nodes}
 		if fits := ask[extenderv1.ExtenderFilterResult](c, "filter", args); len(*fits.NodeNames) != 1 {
 			t.Fatal("one core is left, and no pod is bound there")
 		}
 	}
 	c.refuse = true
-	if no := bind(late[0]); !strings.Contains(no, "conflict") || c.books.On("node-0") != 3 {
+	if no := c.bind(late[0], "node-0"); !strings.Contains(no, "conflict") || c.books.On("node-0") != 3 {
 		t.Errorf("%d pods count; the API server refused: %q", c.books.On("node-0"), no)
 	}
 	c.refuse = false
-	if no := bind(late[1]); no != "" {
+	if no := c.bind(late[1], "node-0"); no != "" {
 		t.Error(no)
 	}
-	if no := bind(late[2]); !strings.Contains(no, "does not fit") {
+	if no := c.bind(late[2], "node-0"); !strings.Contains(no, "does not fit") {
 		t.Errorf("the fifth whole core of four: %q", no)
 	}
 	c.law()
@@ -307,9 +301,7 @@ func TestWithoutAPromiseOrAnAgentAndWithTwoPromises(t *testing.T) {
 		}
 	}
 	c.nodes = []string{"strange"}
-	if err := c.client.Create(context.Background(), objects.Promise(t, "web", third)); err != nil {
-		t.Fatal(err)
-	}
+	c.create(objects.Promise(t, "web", third))
 	_, filtered := c.place(objects.Pod("web", 0))
 	if why := filtered.FailedAndUnresolvableNodes["strange"]; !strings.Contains(why, "agent") {
 		t.Errorf("a node without an agent: %q", why)

@@ -60,7 +60,7 @@ func (b *books) counts(expected int, why string) {
 	}
 }
 
-// fits is how many pods with these keys still fit.
+// fits tells whether another pod with these keys fits.
 func (b *books) fits(keys string) bool {
 	b.t.Helper()
 	fit, err := b.Fit(&Asked{Service: "asked", Keys: []byte(keys)}, []string{"node-0"})

@@ -61,8 +61,8 @@ pub(super) fn started(name: &str, words: &[String], process: &Process) -> String
         }
         Some(path) => {
             let why = format!(
-                "NOT HERE: its directory {path:?}: systemd takes a full path without signs at its end; WorkingDirectory= is to be \
-                 set."
+                "NOT HERE: its directory {path:?}: systemd takes a full path without signs at its end; \
+                 WorkingDirectory= is to be set."
             );
             out += &comment("# ", &[why]);
         }
