@@ -8,11 +8,10 @@ fail() {
 	[ ! -e /run/now ] || diff /run/before /run/now || :
 	exit 1
 }
-await() { # until COMMAND succeeds, for a minute at most
-	local turns=0
+await() { # until COMMAND succeeds, for two minutes and one more try at most
+	local end=$((SECONDS + 120))
 	until "$@"; do
-		turns=$((turns + 1))
-		[ $turns -lt 120 ] || fail "waited in vain for: $*"
+		[ $SECONDS -lt $end ] || fail "waited in vain for: $*"
 		sleep 0.5
 	done
 }
@@ -62,10 +61,12 @@ allowed() { # cores of a process
 state() {
 	find /etc/systemd -type f -o -type l | sort
 	systemctl list-units --all --plain --no-legend promises.slice 'giusto*' 'search*' | awk '{ print $1, $3 }' | sort
-	grep . /sys/fs/cgroup/{system,user,machine}.slice/cpuset.cpus 2>/dev/null || :
+	grep . /sys/fs/cgroup/{system,user,machine}.slice/cpuset.cpus.effective 2>/dev/null || :
+	local unit pid
 	for unit in search noise1 vm; do
-		echo "$unit $(allowed "$(main $unit)") $(chrt -p "$(main $unit)" | sed 's/.*: //' | tr '\n' ' ')"
-		cut -d : -f 3 "/proc/$(main $unit)/cgroup"
+		pid=$(main $unit)
+		echo "$unit $(allowed "$pid") $(chrt -p "$pid" | sed 's/.*: //' | tr '\n' ' ')"
+		cut -d : -f 3 "/proc/$pid/cgroup"
 	done
 }
 cat >/etc/systemd/system/search.service <<'UNIT'
@@ -109,6 +110,7 @@ printf '[Service]\nExecStartPre=/bin/false\n' >/run/systemd/system/giusto-beta.s
 rm -r /run/systemd/system/giusto-beta.service.d
 systemctl daemon-reload
 systemctl reset-failed
+hogs STOP
 await same
 [ ! -e /export/found ] || fail "found/ is left"
 echo "ok: apply.sh looks first, and sets all or nothing"
@@ -147,6 +149,7 @@ part giusto-batch 26 36
 echo "ok: shares are those that the files say"
 
 /export/undo.sh
+hogs STOP
 await same
 [ ! -e /export/found ] || fail "found/ is left"
 echo "ok: undo.sh leaves files, units, cores and schedulers as they were"

@@ -113,6 +113,9 @@ func (a *Agent) enforce(ctx context.Context) error {
 	runs := a.running != nil
 	if !runs {
 		a.memory.Services, a.memory.Site = nil, ""
+		if a.wrong != nil { // nothing will keep what is taken out of its cgroup
+			return a.back()
+		}
 	}
 	want := a.wanted()
 	if len(want) == 0 {

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -133,6 +134,22 @@ func TestWhatWasFreedGoesBackAfterARestart(t *testing.T) {
 	}
 	if _, err := os.Stat(m.Giusto.Folder); !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", m.Giusto.Folder, err)
+	}
+}
+
+// Nothing can enforce on the node any more: what was taken out of its cgroup for that goes back.
+func TestWhatNothingWillEnforceGoesBack(t *testing.T) {
+	m := newMachine(t, objects.Promise(t, "web", small))
+	pod := m.pod("web", 0)
+	ok(t, m.step())
+	back := filepath.Join(m.Cgroups.Root, "cpu", cgroup(pod, id0), "cgroup.procs")
+	ok(t, os.WriteFile(back, nil, 0o600))
+	m.wrong = &wrong{"AnotherGiusto", errors.New("a giusto run of the host's own")}
+	m.kill()
+	ok(t, m.step())
+	m.requires()
+	if text, err := os.ReadFile(back); err != nil || string(text) != "4711" {
+		t.Errorf("its processes are not back: %q, %v", text, err)
 	}
 }
 

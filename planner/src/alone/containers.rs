@@ -2,6 +2,7 @@
 
 use super::again::Alone;
 use super::escape::{comment, shell};
+use super::program::{self, list, BEGIN};
 use super::quota::Quota;
 use super::said::{self, Means};
 use super::share::{Entry, Rest, Way};
@@ -28,9 +29,7 @@ impl Engine {
             Engine::Podman => "podman",
         }
     }
-}
 
-impl Engine {
     /// A quota that takes another one away. Podman (4.3) leaves the old one where it is told -1: all cores of the machine limit
     /// as little.
     fn unlimited(self) -> &'static str {
@@ -140,34 +139,25 @@ fn scripts(host: &str, engine: Engine, settings: &[Setting]) -> [AloneFile; 2] {
         ),
         "What is set at their start only is not changed: --ulimit, --cap-add. ./undo.sh takes it back.".into(),
     ];
-    let mut cores: Vec<u32> = settings.iter().flat_map(|one| one.cores.clone()).collect();
-    cores.sort_unstable();
-    cores.dedup();
-    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    let cores: Vec<u32> = settings.iter().flat_map(|one| one.cores.clone()).collect();
     let each: String = settings.iter().map(|one| format!("\t\"$1\" {}\n", shell(&one.container))).collect();
     let commands: String = settings.iter().map(|one| one.update(engine)).collect();
     let told = |what: &str| format!("{engine} inspect --format '{what}' \"$1\"");
     let as_it_was = "{{.Id}}|{{.Name}}|{{.HostConfig.CpusetCpus}}|{{.HostConfig.CpuPeriod}}|{{.HostConfig.CpuQuota}}|\
                      {{.HostConfig.CpuShares}}";
     let update = format!(
-        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\ncores='{}'\n{}# each FUNCTION: of all containers\n\
+        "cores='{}'\n{}# each FUNCTION: of all containers\n\
          each() {{\n{each}\t:\n}}\nruns() {{\n\t[ \"$({} 2>/dev/null)\" = true ] ||\n\
          \t\tstop \"container $1 does not run; expected all of these: {engine} start '$1'\"\n}}\n\
-         record() {{\n\t{} >>found/containers\n}}\n{UPDATE}{commands}",
-        comment("# ", &why),
-        cores.join(" "),
+         record() {{\n\t{}\n}}\n{BEGIN}{UPDATE}{commands}",
+        list(&cores, " "),
         engine.unlimited(),
         told("{{.State.Running}}"),
         told(as_it_was),
     );
-    let why = [format!("Sets containers of {host} as they were before update.sh, by 'giusto export {engine}'.")];
-    let undo = format!(
-        "#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\nengine={engine}\n{}{UNDO}",
-        comment("# ", &why),
-        engine.unlimited()
-    );
-    let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
-    [program("update.sh", update), program("undo.sh", undo)]
+    let back = [format!("Sets containers of {host} as they were before update.sh, by 'giusto export {engine}'.")];
+    let undo = program::undo(host, &back, &format!("engine={engine}\n{}{UNDO}", engine.unlimited()));
+    [program::apply(host, "update.sh", &why, &update), undo]
 }
 
 fn not_in(plan: &Plan, host: &str) -> Vec<String> {
@@ -258,8 +248,7 @@ impl Setting {
 
     /// Settings of a container that runs or begins, as flags.
     fn live(&self) -> Vec<String> {
-        let list = self.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let mut flags = vec![format!("--cpuset-cpus={list}")];
+        let mut flags = vec![format!("--cpuset-cpus={}", list(&self.cores, ","))];
         if let Some(Quota { quota, period }) = self.quota {
             flags.extend([format!("--cpu-period={period}"), format!("--cpu-quota={quota}")]);
         }
@@ -312,7 +301,7 @@ impl Setting {
     }
 
     fn compose(&self) -> String {
-        let list = self.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let list = list(&self.cores, ",");
         let mut out = comment("  # ", &self.said);
         let _ = writeln!(out, "  {}:\n    cpuset: {}", quoted(&self.service), quoted(&list));
         if self.container != self.service {

@@ -2,6 +2,7 @@
 
 use super::again::Alone;
 use super::escape::{comment, shell, xml_comment};
+use super::program::{self, list, BEGIN};
 use super::quota::Quota;
 use super::said::{self, Means};
 use super::share::{Entry, Rest, Share, Way};
@@ -88,10 +89,7 @@ fn scripts(host: &str, tunes: &[(&str, &str, Tune)]) -> [AloneFile; 2] {
         ),
         "The scheduler of virtual CPUs is set at their start only: it is in NAME.cputune.xml.".into(),
     ];
-    let mut cores: Vec<u32> = tunes.iter().flat_map(|(.., tune)| tune.cores()).collect();
-    cores.sort_unstable();
-    cores.dedup();
-    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    let cores: Vec<u32> = tunes.iter().flat_map(|(.., tune)| tune.cores()).collect();
     let numbered = tunes.iter().enumerate();
     let each: String = numbered
         .map(|(number, (_, domain, tune))| format!("\t\"$1\" {} {} {number}\n", shell(domain), tune.count()))
@@ -99,16 +97,13 @@ fn scripts(host: &str, tunes: &[(&str, &str, Tune)]) -> [AloneFile; 2] {
     let set_up: String = tunes.iter().map(|(_, domain, tune)| tune.commands(domain)).collect();
     let each = if tunes.is_empty() { "\t:\n".into() } else { each };
     let apply = format!(
-        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\ncores='{}'\n# each FUNCTION: of all domains\neach() {{\n{each}}}\n\
-         set_up() {{\n{set_up}\t:\n}}\n{FUNCTIONS}{APPLY}",
-        comment("# ", &why),
-        cores.join(" ")
+        "cores='{}'\n# each FUNCTION: of all domains\neach() {{\n{each}}}\nset_up() {{\n{set_up}\t:\n}}\n\
+         {FUNCTIONS}{BEGIN}{APPLY}",
+        list(&cores, " ")
     );
-    let why = [format!("Sets domains of {host} as they were before apply.sh, by 'giusto export libvirt'.")];
-    let undo =
-        format!("#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\n{FUNCTIONS}{UNDO}", comment("# ", &why));
-    let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
-    [program("apply.sh", apply), program("undo.sh", undo)]
+    let back = [format!("Sets domains of {host} as they were before apply.sh, by 'giusto export libvirt'.")];
+    let undo = program::undo(host, &back, &format!("{FUNCTIONS}{UNDO}"));
+    [program::apply(host, "apply.sh", &why, &apply), undo]
 }
 
 /// The settings of a domain.
@@ -166,7 +161,7 @@ impl Tune {
         said.extend(said::rest(rest, &provided).lines());
         said.push(format!(
             "NOTE: the plan does not know how many virtual CPUs it has: <vcpu cpuset='{}'> in the domain pins all of them.",
-            list(&rest.cores)
+            list(&rest.cores, ",")
         ));
         let emulator = emulator(alone, facts, &mut said);
         let global = rest.planned.at_most.map(Quota::share);
@@ -212,7 +207,7 @@ impl Tune {
         for (vcpu, core, _) in &self.vcpus {
             let _ = writeln!(out, "  <vcpupin vcpu='{vcpu}' cpuset='{core}'/>");
         }
-        let emulator = list(&self.emulator);
+        let emulator = list(&self.emulator, ",");
         let _ = writeln!(out, "  <emulatorpin cpuset='{emulator}'/>");
         out += &xml_comment(
             "  ",
@@ -228,7 +223,7 @@ impl Tune {
 
     /// What sets it while it runs, and its configuration.
     fn commands(&self, domain: &str) -> String {
-        let (domain, emulator) = (shell(domain), list(&self.emulator));
+        let (domain, emulator) = (shell(domain), list(&self.emulator, ","));
         let mut out = comment("\t# ", &self.said);
         if self.vcpus.iter().any(|(_, _, whole)| *whole) {
             let late =
@@ -244,7 +239,7 @@ impl Tune {
                 out,
                 "\tfor vcpu in $(virsh vcpupin --domain {domain} --live | awk 'NR > 2 && NF == 2 {{ print $1 + 0 }}'); do\n\
                  \t\tvirsh vcpupin --domain {domain} --vcpu \"$vcpu\" --cpulist {} --live --config\n\tdone",
-                list(&self.anywhere)
+                list(&self.anywhere, ",")
             );
         }
         let _ = writeln!(out, "\tvirsh emulatorpin --domain {domain} --cpulist {emulator} --live --config");
@@ -265,10 +260,6 @@ impl Tune {
         }
         out
     }
-}
-
-fn list(cores: &[u32]) -> String {
-    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Where threads of QEMU run that are no virtual CPUs.

@@ -10,6 +10,7 @@ mod escape;
 mod kubevirt;
 mod libvirt;
 mod places;
+mod program;
 mod quota;
 mod said;
 mod scale;

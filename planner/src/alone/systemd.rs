@@ -2,6 +2,7 @@
 
 use super::again::Alone;
 use super::escape::comment;
+use super::program::{self, list, BEGIN};
 use super::quota::Quota;
 use super::said::{self, Means, Said};
 use super::share::{Entry, Rest, Share, Way};
@@ -36,6 +37,7 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
     let mut files = Vec::new();
     let mut told = Vec::new();
     let mut units: Vec<String> = Vec::new();
+    let mut cores: Vec<u32> = Vec::new();
     let others = others(&alone, facts, plan);
     let mut of_service: Vec<&str> = alone.entries.iter().map(|entry| entry.planned.name.as_str()).collect();
     of_service.dedup();
@@ -65,6 +67,7 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         }
         files.push(file(drop_in(&unit), format!("{}{}", comment("# ", &lines), setting.text())));
         units.push(unit);
+        cores.extend(entries.iter().map(|entry| entry.core));
     }
     for rest in &alone.rest {
         let planned = rest.planned;
@@ -87,6 +90,7 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         }
         files.push(file(drop_in(&unit), format!("{}{}", comment("# ", &lines), setting.text())));
         units.push(unit);
+        cores.extend(&rest.cores);
     }
     if !alone.shared.is_empty() {
         if let Some(others) = &others {
@@ -99,25 +103,20 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
         );
         files.push(file(format!("units/{SLICE}"), text));
     }
-    let scripts = scripts(name, &files, &units);
+    let scripts = scripts(name, &files, &units, &cores);
     files.extend(scripts);
     files.push(file("README".into(), readme(&alone, plan, &told)));
     files
 }
 
 /// What puts the files in their places, and what takes them away.
-fn scripts(host: &str, files: &[AloneFile], units: &[String]) -> [AloneFile; 2] {
+fn scripts(host: &str, files: &[AloneFile], units: &[String], cores: &[u32]) -> [AloneFile; 2] {
     // No name of a unit has a space.
     let set = |name: &str, list: Vec<&str>| format!("{name}={}\n", super::escape::shell(&list.join(" ")));
     let placed = |file: &AloneFile, folder: &str| file.path.strip_prefix(folder).map(str::to_string);
     let own: Vec<String> = files.iter().filter_map(|file| placed(file, "units/")).collect();
     let places: Vec<String> =
         files.iter().filter_map(|file| placed(file, "units/").or(placed(file, "drop-ins/"))).collect();
-    let mut cores: Vec<&str> =
-        files.iter().flat_map(|file| file.text.lines()).filter_map(|line| line.strip_prefix("CPUAffinity=")).collect();
-    cores = cores.iter().flat_map(|list| list.split(',')).collect();
-    cores.sort_unstable();
-    cores.dedup();
     let adopted: Vec<&str> =
         units.iter().map(String::as_str).filter(|unit| !own.iter().any(|one| one == unit)).collect();
     // Slices and scopes take their drop-ins while they are there.
@@ -130,16 +129,10 @@ fn scripts(host: &str, files: &[AloneFile], units: &[String]) -> [AloneFile; 2] 
         "Puts the units and drop-ins of {host} in their places and starts what they are for again, by 'giusto export systemd'; \
          all or nothing. ./undo.sh takes it back."
     )];
-    let apply = format!(
-        "#!/bin/sh\n{}set -eu\ncd \"$(dirname \"$0\")\"\n{names}{}{}{APPLY}",
-        comment("# ", &why),
-        set("adopted", adopted),
-        set("cores", cores)
-    );
-    let why = [format!("Takes away what apply.sh has put in its place on {host}, by 'giusto export systemd'.")];
-    let undo = format!("#!/bin/sh\n{}set -u\ncd \"$(dirname \"$0\")\" || exit 1\n{names}{UNDO}", comment("# ", &why));
-    let program = |path: &str, text| AloneFile { executable: true, ..AloneFile::new(host, path, text) };
-    [program("apply.sh", apply), program("undo.sh", undo)]
+    let apply = format!("{names}{}cores='{}'\n{BEGIN}{APPLY}", set("adopted", adopted), list(cores, " "));
+    let back = [format!("Takes away what apply.sh has put in its place on {host}, by 'giusto export systemd'.")];
+    let undo = program::undo(host, &back, &format!("{names}{UNDO}"));
+    [program::apply(host, "apply.sh", &why, &apply), undo]
 }
 
 /// What a part of systemd's tree may use: no core that services share, but those of what is in there itself.
@@ -167,7 +160,7 @@ fn kept_off(alone: &Alone, others: &[u32], slice: &str) -> AloneFile {
         ));
     }
     let kind = if slice.ends_with("scope") { "Scope" } else { "Slice" };
-    let text = format!("{}[{kind}]\nAllowedCPUs={}\n", comment("# ", &why), list(&allowed));
+    let text = format!("{}[{kind}]\nAllowedCPUs={}\n", comment("# ", &why), list(&allowed, ","));
     AloneFile::new(&alone.host.name, drop_in(slice), text)
 }
 
@@ -190,10 +183,6 @@ fn top(name: &str, origin: &Origin) -> Vec<&'static str> {
 
 fn drop_in(unit: &str) -> String {
     format!("drop-ins/{unit}.d/50-giusto.conf")
-}
-
-fn list(cores: &[u32]) -> String {
-    cores.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The cores of the machine that nothing shares, as far as they are known; `None`: there is none.
@@ -226,9 +215,9 @@ impl Setting {
         let runs = !matches!(section, "Slice" | "Scope");
         let mut lines = Vec::new();
         if runs {
-            lines.push(format!("CPUAffinity={}", list(cores)));
+            lines.push(format!("CPUAffinity={}", list(cores, ",")));
         }
-        lines.push(format!("AllowedCPUs={}", list(cores)));
+        lines.push(format!("AllowedCPUs={}", list(cores, ",")));
         let (quota, quota_of) = (None, "");
         Setting { section, lines, fifo: false, quota, quota_of, provided: String::new(), notes: Vec::new() }
     }

@@ -18,7 +18,7 @@ while IFS='|' read -r id name cpus period quota shares; do
 		"$id" >/dev/null || failed="$failed $name"
 done <found/containers
 [ -z "$failed" ] || {
-	echo "undo.sh: not as before, as it does not run:$failed; start it, then ./undo.sh again" >&2
+	echo "undo.sh: not as before:$failed; see above, or start what does not run, then ./undo.sh again" >&2
 	exit 1
 }
 rm -r found

@@ -18,7 +18,17 @@ for file in $files; do
 	fi
 done
 systemctl daemon-reload
+# The kernel takes no empty list of cores for a group with processes, so systemd leaves the old one: all cores limit as little.
+for file in $files; do
+	unit=${file%%.d/*}
+	case $unit in *.slice | *.scope) ;; *) continue ;; esac
+	[ -z "$(systemctl show --property AllowedCPUs --value -- "$unit")" ] || continue
+	group=$(systemctl show --property ControlGroup --value -- "$unit")
+	[ -n "$group" ] && [ -n "$(cat "/sys/fs/cgroup$group/cpuset.cpus" 2>/dev/null)" ] || continue
+	cat /sys/devices/system/cpu/possible >"/sys/fs/cgroup$group/cpuset.cpus" || kept="$kept $unit"
+done
 for unit in $restart; do
+	[ -e found/active ] || break # nothing had been set when apply.sh ended
 	case " $own " in *" $unit "*) continue ;; esac
 	if grep -qxF -- "$unit" found/active; then
 		systemctl restart -- "$unit" || kept="$kept $unit"
