@@ -149,6 +149,7 @@ part "messages while the clock is set, in a guest" tests/messaging-clock.sh
 set -m
 {
 	part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
+	part "exports to systemd, in a guest" tests/exports-systemd.sh
 	part "exports to KubeVirt: read by its own types" tests/exports-kubevirt.sh
 } >target/waiting.log 2>&1 &
 waiting=$!
