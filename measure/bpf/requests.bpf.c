@@ -151,6 +151,8 @@ static __always_inline struct connection *watched(struct sock *sk, __u32 service
 	struct connection *c;
 
 	c = bpf_sk_storage_get(&connections, sk, (void *)begins, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!c) /* it was made at the same time on another processor */
+		c = bpf_sk_storage_get(&connections, sk, 0, 0);
 	if (c)
 		c->service = service;
 	return c;
