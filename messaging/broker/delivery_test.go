@@ -224,9 +224,8 @@ func TestABrokerThatSleptLetsNothingGo(t *testing.T) {
 	settled(t, "messages lacking", 0, func() int { return max(0, 300-r.count()) })
 	d.say(silence)
 	command.Process.Signal(syscall.SIGSTOP)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(2100 * time.Millisecond) // the lease is over, and consumers have read what had entered
 	before := r.count()
-	time.Sleep(2 * time.Second) // the lease is over
 	command.Process.Signal(syscall.SIGCONT)
 	time.Sleep(700 * time.Millisecond)
 	if after := r.count(); after > before {

@@ -5,7 +5,7 @@ use super::weigh::Keeper;
 use giusto_model::{Bandwidth, LeftoverPlan, Origin, Promise, ServicePlan};
 
 /// The core of each reservation: that of the plan, but cores without one take those of cores with several, as long as there
-/// are some: first those whose promise a share keeps least, of these the largest.
+/// are some: first those whose promise a share keeps least, of these the largest. A share keeps a supply.
 pub(super) fn spread(planned: &[&ServicePlan], open: &[u32]) -> Vec<u32> {
     let mut cores: Vec<u32> = planned.iter().map(|one| one.core).collect();
     for free in open {
@@ -19,7 +19,7 @@ pub(super) fn spread(planned: &[&ServicePlan], open: &[u32]) -> Vec<u32> {
                 Promise::AsIfAlone => 3,
                 Promise::Stage { .. } => 2,
                 Promise::Percentiles { .. } => 1,
-                Promise::Supply(_) | Promise::Leftovers { .. } => 0,
+                _ => 0,
             };
             (strict, planned[*at].server.bandwidth(), std::cmp::Reverse(*at))
         };
