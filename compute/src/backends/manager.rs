@@ -104,7 +104,10 @@ impl Backend for Managers {
         let Server { budget, period, kind } = server.server;
         let frozen = if server.cap == Cap::Hard { ", frozen without" } else { "" };
         vec![
-            format!("make the cgroup giusto.{name} in the freezer, move its members in, bind them to core {core}"),
+            format!(
+                "make the cgroup giusto.{name} in the freezer, or (cgroup v2) below the one its members are in, move them in, \
+                 bind them to core {core}"
+            ),
             format!(
                 "give {name} {} ns in every {} ns, {kind}: sched_setattr(its threads, SCHED_RR 1 to 80 with budget, \
                  SCHED_OTHER without){frozen}",
@@ -124,8 +127,8 @@ impl Backend for Managers {
     }
 
     fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
-        let manager = self.on(server)?;
-        if let Some((_, handle)) = self.held.get(&key(server)) {
+        let manager = self.managers.get(&server.core).ok_or_else(|| refused(server, "is not held by a manager"))?;
+        if let Some((_, handle)) = self.held.get_mut(&key(server)) {
             return manager.take_in(handle, members, record);
         }
         if server.copies.is_some() && members.is_empty() {

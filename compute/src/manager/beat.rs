@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(super) const MANAGERS: usize = 512;
 /// Groups of one host at most; further ones are not guarded.
 const GROUPS: usize = 1024;
-/// A longer path is not guarded.
-const PATH: usize = 248;
+/// A longer path is not guarded. Those of containers of Kubernetes have 300 bytes.
+const PATH: usize = 1016;
 
 /// Processes that are stopped outside their groups at one time; further ones are not shown.
 const STRAYS: usize = 64;
@@ -53,7 +53,7 @@ pub(super) struct Beat {
     pub(super) stops: AtomicU64,
 }
 
-/// The group of a server.
+/// A cgroup of a server.
 #[repr(C)]
 struct Shown {
     /// 1 + its core; 0: there is none.

@@ -15,6 +15,11 @@ pub(super) enum Command {
         threads: Vec<u32>,
         answer: SyncSender<Result<usize, Error>>,
     },
+    /// It has other cgroups than before.
+    Regroup {
+        server: usize,
+        group: Box<Group>,
+    },
     TakeIn {
         server: usize,
         threads: Vec<u32>,

@@ -1,7 +1,7 @@
 //! The cgroup of a managed server: who is in it belongs to the server, also what is born later, and can be stopped at once.
 //!
-//! v1: a group of the freezer hierarchy, which takes single threads too. v2: a group of its own; for single threads a
-//! threaded one below it.
+//! v1: a group of the freezer hierarchy, which takes single threads too. v2: a group below the one that a member is in; for
+//! single threads a threaded one below one of Giusto's own.
 
 use crate::files::{Files, Real};
 use crate::names;
@@ -70,20 +70,31 @@ impl Freezer {
     }
 }
 
-/// The group of one server.
+/// The group of one server: one cgroup, or, of adopted processes under v2, one below each cgroup that they are in, so that the
+/// limits of those hold on.
 #[derive(Debug)]
 pub(crate) struct Group {
     freezer: Freezer,
-    folder: PathBuf,
+    name: String,
+    /// What names it besides, where it takes single threads.
+    part: Option<u32>,
     core: u32,
-    /// Whether it takes single threads.
-    threaded: bool,
     /// Whether its members end with their service's cgroup, so that nothing else of them has to be undone.
     contained: bool,
-    /// Where its members go in the end, and what those get that were born in it.
-    home: PathBuf,
+    /// What those get in the end that were born in it.
     before: Attr,
     cores: Vec<u32>,
+    folders: Vec<Folder>,
+    /// Whether its cgroups are others than [`Group::has_changed`] has told.
+    changed: bool,
+}
+
+/// A cgroup of a server.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// The file that its members are written to in the end.
+    home: PathBuf,
     switch: File,
 }
 
@@ -105,58 +116,119 @@ impl Group {
         // On an isolated core it is in a group of its name there (v2), which it leaves.
         let own = names::below(freezer.root(), name);
         let home = if names::is_service(&home) && own.is_dir() { own } else { home };
-        let mut folder = match names::is_service(&home) {
+        let (freezer, name, folders) = (freezer.clone(), name.to_string(), vec![]);
+        let mut group = Group { freezer, name, part, core, contained, before, cores, folders, changed: false };
+        match part {
+            Some(part) => group.make_for_threads(part, leader, &home, record)?,
+            None => _ = group.folder_for(&home, record)?,
+        }
+        Ok(group)
+    }
+
+    /// The cgroup of members that come from `home`, made unless it is there.
+    fn folder_for(&mut self, home: &Path, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
+        // With a container its runtime removes what is below its cgroup.
+        let before = self.folders.len();
+        self.folders.retain(|folder| folder.path.is_dir());
+        self.changed |= self.folders.len() < before;
+        let at_root = self.freezer.root().join(format!("giusto.{}", self.name));
+        let wanted = match names::is_service(home) {
             true => home.join("managed"),
-            false => freezer.root().join(format!("giusto.{name}")),
+            false if self.takes_members_where_they_are(home) => home.join(format!("giusto.{}", self.name)),
+            false => at_root.clone(),
         };
-        let held = |folder: &Path, home: &Path| Undo::Held {
-            folder: folder.into(),
-            home: home.into(),
-            before,
-            core,
-            cores: cores.clone(),
-        };
-        let single = match freezer {
-            Freezer::V1(_) => "tasks",
-            Freezer::V2(_) => "cgroup.threads",
-        };
-        let mut home = home.join(if part.is_some() { single } else { "cgroup.procs" });
-        match (freezer, part) {
-            (Freezer::V2(_), Some(part)) => {
+        let find = |is_it: &dyn Fn(&Path) -> bool| self.folders().find(|folder| is_it(folder)).map(Path::to_path_buf);
+        let one_only = matches!(self.freezer, Freezer::V1(_)) || self.part.is_some() || self.contained;
+        let there = find(&|folder| one_only || home.starts_with(folder) || folder == wanted);
+        if let Some(path) = there {
+            return Ok(path);
+        }
+        let instead = find(&|folder| folder == at_root);
+        match self.make(&wanted, home, record) {
+            // It may be forbidden there (cgroup.max.descendants).
+            Err(Error::Kernel { .. }) if wanted != at_root => match instead {
+                Some(path) => Ok(path),
+                None => self.make(&at_root, home, record).map(|()| at_root),
+            },
+            made => made.map(|()| wanted),
+        }
+    }
+
+    /// Not in the root, nor where threads are kept apart or other groups of Giusto's are, which are removed in their time.
+    fn takes_members_where_they_are(&self, home: &Path) -> bool {
+        let root = self.freezer.root();
+        let below = || home.strip_prefix(root).is_ok_and(|below| !below.as_os_str().is_empty());
+        let ours = || home.ancestors().take_while(|at| *at != root).any(names::ours);
+        let is_domain = || Real.read(&home.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "domain");
+        matches!(self.freezer, Freezer::V2(_)) && below() && !ours() && is_domain()
+    }
+
+    fn make(&mut self, path: &Path, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
+        let home = home.join("cgroup.procs");
+        record.intend(&self.held(path, &home)).map_err(Error::Journal)?;
+        make(path)?;
+        self.open(path, &home)
+    }
+
+    fn make_for_threads(
+        &mut self,
+        part: u32,
+        leader: u32,
+        home: &Path,
+        record: &mut dyn Recorder,
+    ) -> Result<(), Error> {
+        let root = self.freezer.root();
+        match self.freezer {
+            Freezer::V2(_) => {
                 // Threads of a process stay below one group: the process goes there as a whole first.
-                let parent = folder;
+                let parent = match names::is_service(home) {
+                    true => home.join("managed"),
+                    false => root.join(format!("giusto.{}", self.name)),
+                };
                 if !parent.is_dir() {
-                    record.intend(&held(&parent, &home.with_file_name("cgroup.procs"))).map_err(Error::Journal)?;
+                    record.intend(&self.held(&parent, &home.join("cgroup.procs"))).map_err(Error::Journal)?;
                     make(&parent)?;
                     write(&parent.join("cgroup.procs"), &leader.to_string())?;
                 }
-                (folder, home) = (parent.join(part.to_string()), parent.join(single));
-                record.intend(&held(&folder, &home)).map_err(Error::Journal)?;
-                make(&folder)?;
-                write(&folder.join("cgroup.type"), "threaded")?;
+                let (path, home) = (parent.join(part.to_string()), parent.join("cgroup.threads"));
+                record.intend(&self.held(&path, &home)).map_err(Error::Journal)?;
+                make(&path)?;
+                write(&path.join("cgroup.type"), "threaded")?;
+                self.open(&path, &home)
             }
-            _ => {
-                part.inspect(|part| folder = freezer.root().join(format!("giusto.{name}.{part}")));
-                record.intend(&held(&folder, &home)).map_err(Error::Journal)?;
-                make(&folder)?;
+            Freezer::V1(_) => {
+                let (path, home) = (root.join(format!("giusto.{}.{part}", self.name)), home.join("tasks"));
+                record.intend(&self.held(&path, &home)).map_err(Error::Journal)?;
+                make(&path)?;
+                self.open(&path, &home)
             }
         }
-        let switch = folder.join(match freezer {
+    }
+
+    fn held(&self, folder: &Path, home: &Path) -> Undo {
+        let (folder, home, before, core) = (folder.into(), home.into(), self.before, self.core);
+        Undo::Held { folder, home, before, core, cores: self.cores.clone() }
+    }
+
+    fn open(&mut self, path: &Path, home: &Path) -> Result<(), Error> {
+        let switch = path.join(match self.freezer {
             Freezer::V1(_) => "freezer.state",
             Freezer::V2(_) => "cgroup.freeze",
         });
         let switch = OpenOptions::new().write(true).open(&switch).map_err(|why| broken("open", &switch, &why))?;
-        let (freezer, threaded) = (freezer.clone(), part.is_some());
-        Ok(Group { freezer, folder, core, threaded, contained, home, before, cores, switch })
+        self.folders.push(Folder { path: path.into(), home: home.into(), switch });
+        self.changed = true;
+        Ok(())
     }
 
     /// Takes a process with all its threads, or (in a threaded group) one thread in, and binds it to the core; returns the
     /// threads that are new here. One that has gone is passed over.
-    pub(crate) fn take_in(&self, id: u32, record: &mut dyn Recorder) -> Result<Vec<u32>, Error> {
+    pub(crate) fn take_in(&mut self, id: u32, record: &mut dyn Recorder) -> Result<Vec<u32>, Error> {
         let Some(member) = Thread::of(id) else { return Ok(vec![]) };
-        let threads = || if self.threaded { vec![id] } else { sched::threads(id) };
-        let outside = self.freezer.of_thread(id).filter(|at| *at != self.folder);
-        for tid in threads() {
+        let threads = |of: &Group| if of.part.is_some() { vec![id] } else { sched::threads(id) };
+        let is_here = |at: &PathBuf| self.folders.iter().any(|folder| folder.path == *at);
+        let outside = self.freezer.of_thread(id).filter(|at| !is_here(at));
+        for tid in threads(self) {
             let (Some(thread), Ok(before), Ok(cores)) = (Thread::of(tid), sched::get(tid), sched::allowed(tid)) else {
                 continue;
             };
@@ -168,56 +240,55 @@ impl Group {
                 record.intend(&Undo::Bound { thread, core: self.core, cores }).map_err(Error::Journal)?;
             }
         }
-        let members = match (&self.freezer, self.threaded) {
-            (_, false) => "cgroup.procs",
-            (Freezer::V1(_), true) => "tasks",
-            (Freezer::V2(_), true) => "cgroup.threads",
+        let members = match (&self.freezer, self.part) {
+            (_, None) => "cgroup.procs",
+            (Freezer::V1(_), Some(_)) => "tasks",
+            (Freezer::V2(_), Some(_)) => "cgroup.threads",
         };
         if let Some(home) = outside {
+            let folder = self.folder_for(&home, record)?;
             // Back to where it was; on v2 a single thread goes back with its process.
-            let with_its_process = self.threaded && matches!(self.freezer, Freezer::V2(_));
+            let with_its_process = self.part.is_some() && matches!(self.freezer, Freezer::V2(_));
             if with_its_process {
-                self.take_process_of(id, &home, record)?;
+                take_process_of(id, &folder, &home, record)?;
             } else if !self.contained {
-                let undo = Undo::Place { process: member, back_to: home.join(members), from: self.folder.clone() };
+                let undo = Undo::Place { process: member, back_to: home.join(members), from: folder.clone() };
                 record.intend(&undo).map_err(Error::Journal)?;
             }
-            match write(&self.folder.join(members), &id.to_string()) {
+            match write(&folder.join(members), &id.to_string()) {
                 Err(why) if member.alive() => return Err(why),
                 _ => {}
             }
         }
         // Those that were born meanwhile were born here, and inherit the mask.
-        let mut all = threads();
+        let mut all = threads(self);
         for tid in &all {
             bind(*tid, self.core)?;
         }
-        all.extend(threads());
+        all.extend(threads(self));
         all.sort_unstable();
         all.dedup();
         Ok(all)
     }
 
-    /// Threads of a process stay below one group (v2): a virtual machine that was started again comes as a whole first.
-    fn take_process_of(&self, tid: u32, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
-        let Some(parent) = self.folder.parent().filter(|parent| !home.starts_with(parent)) else { return Ok(()) };
-        let Some(process) = sched::process_of(tid).and_then(Thread::of) else { return Ok(()) };
-        let undo = Undo::Place { process, back_to: home.join("cgroup.procs"), from: parent.into() };
-        record.intend(&undo).map_err(Error::Journal)?;
-        write(&parent.join("cgroup.procs"), &process.tid.to_string())
+    /// Whether its cgroups have changed since this was asked last: who stops them needs another clone.
+    pub(crate) fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(|folder| &*folder.path)
     }
 
     /// The same group for the manager's thread, which stops it.
     pub(crate) fn clone_for_switching(&self) -> Result<Group, Error> {
-        let switch = self.switch.try_clone().map_err(|why| broken("share", &self.folder, &why))?;
-        let (freezer, folder, home) = (self.freezer.clone(), self.folder.clone(), self.home.clone());
-        let (core, threaded, contained, before) = (self.core, self.threaded, self.contained, self.before);
-        let cores = self.cores.clone();
-        Ok(Group { freezer, folder, core, threaded, contained, home, before, cores, switch })
+        let mut folders = Vec::new();
+        for Folder { path, home, switch } in &self.folders {
+            let switch = switch.try_clone().map_err(|why| broken("share", path, &why))?;
+            folders.push(Folder { path: path.clone(), home: home.clone(), switch });
+        }
+        let (freezer, name, cores) = (self.freezer.clone(), self.name.clone(), self.cores.clone());
+        Ok(Group { freezer, name, cores, folders, ..*self })
     }
 
     /// Moves all threads of the group to another core.
@@ -225,22 +296,22 @@ impl Group {
         if core == self.core {
             return Ok(());
         }
-        let (before, cores) = (self.before, self.cores.clone());
-        let held =
-            Undo::Held { folder: self.folder.clone(), home: self.home.clone(), before, core, cores: cores.clone() };
-        record.intend(&held).map_err(Error::Journal)?;
+        self.core = core;
+        for folder in &self.folders {
+            record.intend(&self.held(&folder.path, &folder.home)).map_err(Error::Journal)?;
+        }
         for tid in self.threads() {
             let Some(thread) = Thread::of(tid) else { continue };
-            record.intend(&Undo::Bound { thread, core, cores: cores.clone() }).map_err(Error::Journal)?;
+            let cores = self.cores.clone();
+            record.intend(&Undo::Bound { thread, core, cores }).map_err(Error::Journal)?;
             bind(tid, core)?;
         }
-        self.core = core;
         Ok(())
     }
 
     /// Whether a thread is outside, so that it is not stopped with the others; not so if it has gone.
     pub(crate) fn has_left(&self, tid: u32) -> bool {
-        self.freezer.of_thread(tid).is_some_and(|at| !at.starts_with(&self.folder))
+        self.freezer.of_thread(tid).is_some_and(|at| !self.folders().any(|folder| at.starts_with(folder)))
     }
 
     /// Whether its members were started by Giusto.
@@ -250,18 +321,22 @@ impl Group {
 
     /// All threads in it.
     pub(crate) fn threads(&self) -> Vec<u32> {
-        let list = |name: &str| Real.read(&self.folder.join(name)).ok();
-        let text = list("tasks").or_else(|| list("cgroup.threads")).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        let list = |folder: &Path| {
+            let text = Real.read(&folder.join("tasks")).or_else(|_| Real.read(&folder.join("cgroup.threads")));
+            text.unwrap_or_default().lines().filter_map(|line| line.parse().ok()).collect::<Vec<u32>>()
+        };
+        self.folders().flat_map(list).collect()
     }
 
     /// Lets all threads go home and removes the group; what its undo record would do, now.
     pub(crate) fn release(&self) -> Result<(), Error> {
-        release(&Real, &self.folder, &self.home, &self.before, self.core, &self.cores)
-            .map_err(|why| broken("remove", &self.folder, &why))
+        let each = self.folders.iter().map(|Folder { path, home, .. }| {
+            release(&Real, path, home, &self.before, self.core, &self.cores).map_err(|why| broken("remove", path, &why))
+        });
+        each.fold(Ok(()), Result::and)
     }
 
-    /// Stops all members, or lets them go on. 2 to 3 us.
+    /// Stops all members, or lets them go on. 2 to 3 us a cgroup.
     pub(crate) fn freeze(&self, stop: bool) -> std::io::Result<()> {
         let word = match (&self.freezer, stop) {
             (Freezer::V1(_), true) => "FROZEN",
@@ -269,8 +344,21 @@ impl Group {
             (Freezer::V2(_), true) => "1",
             (Freezer::V2(_), false) => "0",
         };
-        (&self.switch).write_all(word.as_bytes())
+        let each = self.folders.iter().map(|folder| match (&folder.switch).write_all(word.as_bytes()) {
+            Err(why) if why.raw_os_error() == Some(libc::ENODEV) => Ok(()), // removed, with its container
+            done => done,
+        });
+        each.fold(Ok(()), Result::and)
     }
+}
+
+/// Threads of a process stay below one group (v2): a virtual machine that was started again comes as a whole first.
+fn take_process_of(tid: u32, folder: &Path, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
+    let Some(parent) = folder.parent().filter(|parent| !home.starts_with(parent)) else { return Ok(()) };
+    let Some(process) = sched::process_of(tid).and_then(Thread::of) else { return Ok(()) };
+    let undo = Undo::Place { process, back_to: home.join("cgroup.procs"), from: parent.into() };
+    record.intend(&undo).map_err(Error::Journal)?;
+    write(&parent.join("cgroup.procs"), &process.tid.to_string())
 }
 
 /// Undoes [`Group::new`]: lets all threads go on, gives what was born in the group its policy and cores, and removes it.

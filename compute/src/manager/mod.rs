@@ -138,7 +138,7 @@ impl Manager {
     /// Errors: `members` is empty; a thread has a SCHED_DEADLINE reservation; the kernel refuses.
     pub fn hold(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
         let &leader = members.first().ok_or(Error::NoThread)?;
-        let group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
+        let mut group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
         for &member in members {
             if let Err(why) = group.take_in(member, record) {
                 let _ = group.release(); // or it would be in the way of another try; undoing tries again
@@ -156,6 +156,7 @@ impl Manager {
     }
 
     fn begin(&self, handle: &mut Handle) -> Result<(), Error> {
+        handle.group.has_changed();
         let group = handle.group.clone_for_switching()?;
         let threads = group.threads();
         let wanted = Box::new((handle.managed.clone(), group));
@@ -191,12 +192,17 @@ impl Manager {
 
     /// Takes members in that have come since: processes of the service that it did not fork itself, or single threads. Those
     /// that are there already are left alone.
-    pub fn take_in(&self, handle: &Handle, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn take_in(&self, handle: &mut Handle, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
         let mut threads = Vec::new();
         for &member in members {
             threads.extend(handle.group.take_in(member, record)?);
         }
-        handle.server.map_or(Ok(()), |server| self.line.send(Command::TakeIn { server, threads }))
+        let Some(server) = handle.server else { return Ok(()) };
+        if handle.group.has_changed() {
+            let group = Box::new(handle.group.clone_for_switching()?);
+            self.line.send(Command::Regroup { server, group })?;
+        }
+        self.line.send(Command::TakeIn { server, threads })
     }
 
     /// Leaves `threads` to another server of their service, which takes them in next.

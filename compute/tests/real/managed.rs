@@ -8,7 +8,7 @@ use giusto_compute::manager::{Beats, Handle, Managed, Manager, Order, Report, Wh
 use giusto_compute::{sched, Recorder};
 use giusto_model::{Cap, Duration, Server, ServerKind};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io, thread, time};
 
 pub(crate) const ALL: [(&str, fn()); 14] = [
@@ -27,6 +27,10 @@ pub(crate) const ALL: [(&str, fn()); 14] = [
     ("a_process_that_leaves_its_group_is_noticed_at_once_and_owes_what_it_has_meanwhile", strays),
     ("a_manager_that_dies_leaves_no_thread_stopped", deaths),
 ];
+
+/// Under cgroup v2.
+pub(crate) const IN_PLACE: [(&str, fn()); 1] =
+    [("what_is_adopted_stays_within_the_limits_of_its_cgroup_and_may_come_in_another_one", in_place)];
 
 /// On a kernel that denies real-time priorities to groups without bandwidth.
 pub(crate) const DENIED: [(&str, fn()); 1] = [("who_goes_first_does_so_where_real_time_priorities_are_denied", denied)];
@@ -393,7 +397,7 @@ fn strays() {
     let hog = Actor::new("hog");
     let before = Snapshot::take(cpusets().root(), &[hog.pid()]);
     let mut stage = Stage::new(Order::Edf);
-    let handle = stage.add(&managed("strays", server(ServerKind::Deferrable, 2, 10), Cap::Hard), &hog);
+    let mut handle = stage.add(&managed("strays", server(ServerKind::Deferrable, 2, 10), Cap::Hard), &hog);
     near(&stage.manager, 500, &[0.2], 0.04, "inside");
     let (group, _) = group_of(hog.pid());
     // A slow guest tells moves late: half a second without any.
@@ -412,7 +416,7 @@ fn strays() {
         let beyond = (sched::cpu_time_ns(hog.pid()) - ran).saturating_sub(budgets);
         assert_eq!(end.servers[0].moved.iter().map(|thread| thread.tid).collect::<Vec<_>>(), [hog.pid()]);
         // What is not Giusto's own is not stopped by a signal, but repays; it is on its core and has its budget meanwhile.
-        stage.manager.take_in(&handle, &[hog.pid()], &mut stage.record).unwrap();
+        stage.manager.take_in(&mut handle, &[hog.pid()], &mut stage.record).unwrap();
         assert_eq!(group_of(hog.pid()).0, group);
         let after = stage.manager.report().unwrap();
         let (owed, repaid) = (-after.servers[0].left_ns, (after.for_ns - end.for_ns) / 5 + 2_000_000);
@@ -582,4 +586,70 @@ pub(crate) fn victim(words: &[String]) {
     let _hog = add("hog", 2, hog, record);
     let _pair = add("pair", 3, pair, record);
     thread::sleep(time::Duration::from_secs(60));
+}
+
+/// A cgroup as a container's runtime makes it, with at most `pids` processes and threads.
+struct Container(PathBuf);
+
+impl Container {
+    fn new(name: &str, pids: u32, actor: &Actor) -> Container {
+        let root = Path::new("/sys/fs/cgroup");
+        fs::write(root.join("cgroup.subtree_control"), "+pids").unwrap();
+        let folder = root.join(format!("real-{name}"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("pids.max"), pids.to_string()).unwrap();
+        fs::write(folder.join("cgroup.procs"), actor.pid().to_string()).unwrap();
+        Container(folder)
+    }
+
+    fn has(&self, actor: &Actor) -> bool {
+        let own = fs::read_to_string(format!("/proc/{}/cgroup", actor.pid())).unwrap();
+        Path::new(own.trim().trim_start_matches("0::")).starts_with(Path::new("/").join(self.0.file_name().unwrap()))
+    }
+
+    /// As a runtime removes it, with what is below it.
+    fn remove(self) {
+        for entry in fs::read_dir(&self.0).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_dir()) {
+            fs::remove_dir(entry.path()).unwrap();
+        }
+        fs::remove_dir(&self.0).unwrap();
+    }
+}
+
+/// A service of two containers, one of which is made anew, and one of no container.
+fn in_place() {
+    let mut actors: Vec<Actor> = (0..3).map(|_| Actor::new("hog")).collect();
+    let [one, other] = ["one", "other"].map(|name| Container::new(name, 10, &actors[usize::from(name == "other")]));
+    let before: Vec<_> =
+        actors.iter().map(|actor| fs::read_to_string(format!("/proc/{}/cgroup", actor.pid())).unwrap()).collect();
+    let mut stage = Stage::new(Order::Edf);
+    let all: Vec<u32> = actors.iter().map(Actor::pid).collect();
+    let managed = managed("whole", server(ServerKind::ConstantBandwidth, 6, 20), Cap::Hard);
+    let mut handle = stage.manager.add(&managed, &all, &mut stage.record).unwrap();
+    near(&stage.manager, 1_000, &[0.3], 0.02, "three in three cgroups");
+    assert!(one.has(&actors[0]) && other.has(&actors[1]) && !one.has(&actors[2]) && !other.has(&actors[2]));
+    assert_eq!(fs::read_to_string(one.0.join("pids.current")).unwrap().trim(), "1", "its limit counts it");
+    // The first one ends, and its container is made anew, elsewhere, while the server is in force.
+    drop(actors.remove(0));
+    one.remove();
+    let new = Actor::new("hog");
+    let again = Container::new("again", 10, &new);
+    stage.manager.take_in(&mut handle, &[new.pid()], &mut stage.record).unwrap();
+    near(&stage.manager, 1_000, &[0.3], 0.02, "one came in a new container");
+    assert!(again.has(&new) && other.has(&actors[0]));
+    // The others rest: what has come is stopped at the end of its budget, and so is a process that its container starts.
+    let place = |actor: &Actor| fs::read_to_string(format!("/proc/{}/cgroup", actor.pid())).unwrap();
+    let later = Actor::new("hog");
+    fs::write(again.0.join("cgroup.procs"), later.pid().to_string()).unwrap();
+    let came = place(&later);
+    stage.manager.take_in(&mut handle, &[later.pid()], &mut stage.record).unwrap();
+    assert_eq!(place(&later), place(&new), "one cgroup of the server in each of the container");
+    drop(actors.remove(0));
+    near(&stage.manager, 1_000, &[0.3], 0.02, "two in the new container, one outside");
+    stage.manager.let_go(handle).unwrap();
+    assert_eq!((place(&later), place(&actors[0])), (came, before[2].clone()), "each is where it was");
+    stage.undone();
+    drop((actors, new, later));
+    other.remove();
+    again.remove();
 }

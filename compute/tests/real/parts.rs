@@ -56,7 +56,15 @@ pub(crate) fn all() -> impl Iterator<Item = Part> {
     let deadline = DEADLINE.into_iter().chain(neighbours::ALL).map(of(|| None));
     let groups = groups::RT_GROUP.into_iter().chain(managed::DENIED).map(of(RtGroup::lack));
     let groups = groups.chain(groups::QUOTA.into_iter().map(of(Quota::lack)));
-    deadline.chain(managed::ALL.into_iter().map(of(manager))).chain(groups)
+    let managed = managed::ALL.into_iter().map(of(manager)).chain(managed::IN_PLACE.into_iter().map(of(v2)));
+    deadline.chain(managed).chain(groups)
+}
+
+/// Of the manager under cgroup v2 alone.
+fn v2() -> Option<Lack> {
+    let has = Path::new("/sys/fs/cgroup/cgroup.subtree_control").exists();
+    let lack = || Lack { what: "cgroup v2 at /sys/fs/cgroup".into(), how: "tests/v2.sh plays it in a guest".into() };
+    machine().lacks(Backend::Manager).first().cloned().or_else(|| (!has).then(lack))
 }
 
 /// Why these tests cannot run here.

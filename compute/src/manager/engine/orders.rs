@@ -21,6 +21,7 @@ impl Engine {
             self.settle(monotonic());
             match command {
                 Command::Add { wanted, threads, answer } => _ = answer.send(self.add(wanted.0, wanted.1, threads)),
+                Command::Regroup { server, group } => self.regroup(server, *group),
                 Command::TakeIn { server, threads } => {
                     if let Some(Some(server)) = self.servers.get_mut(server) {
                         threads.iter().for_each(|tid| _ = server.parted.remove(tid));
@@ -79,7 +80,7 @@ impl Engine {
         let id = id.map_err(|why| refused(&managed.name, &why))?;
         let base = self.watch.account(slot).ran.load(Relaxed);
         let _ = group.freeze(false); // the guard may have stopped it just when it was removed before
-        let shown = self.beats.show(self.core, group.folder());
+        let shown = self.show(&group);
         let served = Served {
             id,
             managed,
@@ -126,6 +127,21 @@ impl Engine {
             server.give(tid);
         }
         server.go_on_inside(&self.beats);
+    }
+
+    /// Shows the cgroups of a server to the guard.
+    fn show(&self, group: &Group) -> Vec<usize> {
+        group.folders().filter_map(|folder| self.beats.show(self.core, folder)).collect()
+    }
+
+    fn regroup(&mut self, slot: usize, group: Group) {
+        let shown = self.show(&group);
+        let Some(Some(server)) = self.servers.get_mut(slot) else { return };
+        std::mem::replace(&mut server.shown, shown).into_iter().for_each(|place| self.beats.hide(place));
+        server.group = group;
+        if server.frozen {
+            server.frozen = server.group.freeze(true).is_ok();
+        }
     }
 
     /// Forgets threads that another server of their service takes; until it has, they are in the group.

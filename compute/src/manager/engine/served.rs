@@ -82,8 +82,8 @@ pub(super) struct Served {
     pub(super) periods: Periods,
     /// Events of it that had found no room when its threads were listed last.
     pub(super) lost: u64,
-    /// Its place among the groups that the guard sees.
-    pub(super) shown: Option<usize>,
+    /// The places of its cgroups among those that the guard sees.
+    pub(super) shown: Vec<usize>,
     pub(super) strays: Strays,
 }
 
