@@ -1,8 +1,8 @@
-"""`giusto export podman`, applied to a real Podman, and `adopt: {container: NAME}`: shares of a core measured without anything,
+"""`giusto export podman` and `docker`, applied to a real engine (another one every day, or GIUSTO_ENGINE), and `adopt:
+{container: NAME}`: shares of a core measured without anything,
 with the flags, with the script for containers that run, and under `giusto run`, which finds containers again when they are
-started again or made anew. Images are made of busybox alone; no registry, no network. Docker takes the same where it is there
-(`--engine docker`).
-Needs root; exit code 77 where Podman cannot be had.
+started again or made anew. Images are made of busybox alone; no registry, no network.
+Needs root; exit code 77 where the engine cannot be had.
 """
 
 import contextlib
@@ -23,7 +23,6 @@ from patient import Patient
 
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = ROOT / "target" / "release" / "giusto"
-SOCKET = Path("/run/podman/podman.sock")
 CORE = max(os.sched_getaffinity(0))
 IMAGE = "giusto-test"
 SITE = f"""giusto: 1
@@ -50,38 +49,31 @@ def until(what, holds, patience=30):
     return found
 
 
-class Podman:
+def installed(*programs_and_packages):
+    """Installs what is missing. Errors: CannotRun."""
+    programs, packages = programs_and_packages
+    if all(map(shutil.which, programs)):
+        return
+    subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL)
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, "python3-yaml"]
+    if subprocess.run(install, stdout=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}).returncode:
+        raise CannotRun(f"{packages[0]} cannot be installed from this machine's package mirror")
+
+
+class Engine:
     """An engine with a store of its own, and its service on the socket where Giusto looks."""
 
     def __init__(self, folder):
-        for program in ("podman", "runc"):
-            if not shutil.which(program):
-                subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL)
-                install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "podman", "runc", "python3-yaml"]
-                environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-                if subprocess.run(install, stdout=subprocess.DEVNULL, env=environment).returncode:
-                    raise CannotRun("Podman cannot be installed from this machine's package mirror")
-        if SOCKET.exists():
-            raise CannotRun(f"another Podman serves {SOCKET}")
-        self.words = [
-            "podman",
-            "--root",
-            folder / "root",
-            "--runroot",
-            folder / "run",
-            "--cgroup-manager",
-            "cgroupfs",
-            "--events-backend",
-            "file",
-            "--storage-driver",
-            "vfs",
-            "--runtime",
-            "runc",
-        ]
-        # What this machine may give: an engine asks for more open files than it may have itself.
-        configuration = folder / "containers.conf"
-        configuration.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
-        self.environment = {**os.environ, "CONTAINERS_CONF": str(configuration)}
+        if self.socket.exists():
+            raise CannotRun(f"another {self.name} serves {self.socket}")
+        self.environment = dict(os.environ)
+        service = self.prepare(folder)
+        self.made = not self.socket.parent.exists()
+        self.socket.parent.mkdir(exist_ok=True)
+        self.service = subprocess.Popen(
+            service, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.environment
+        )
+        until(f"{self.name} listens", self.socket.exists)
         archive = folder / "image.tar"
         with tarfile.open(archive, "w") as tar:
             tar.add("/bin/busybox", "bin/busybox")
@@ -90,30 +82,24 @@ class Podman:
                 link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                 tar.addfile(link)
         self("import", archive, IMAGE)
-        self.made = not SOCKET.parent.exists()
-        SOCKET.parent.mkdir(exist_ok=True)
-        self.service = subprocess.Popen(
-            [*self.words, "system", "service", "--time=0", f"unix://{SOCKET}"],
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=self.environment,
-        )
-        until("Podman listens", SOCKET.exists)
 
     def __call__(self, *words, check=True):
         done = subprocess.run(
             [*self.words, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, env=self.environment
         )
         if check and done.returncode:
-            raise AssertionError(f"podman {' '.join(map(str, words))}: {done.stderr}")
+            raise AssertionError(f"{self.name} {' '.join(map(str, words))}: {done.stderr}")
         return done.stdout.strip()
 
     def run(self, name, *flags):
         self("run", "-d", "--network=none", "--name", f"giusto-{name}", *flags, IMAGE, "/bin/sh", "-c", "while :; do :; done")
 
+    def remove(self, name, check=True):
+        self("rm", "-f", f"giusto-{name}", check=check)
+
     def real_time(self, name):
         """Lets its threads be real-time threads, as --cpu-rt-runtime does, where the kernel has real-time groups (cgroup v1)."""
-        parent = Path("/sys/fs/cgroup/cpu/libpod_parent")
+        parent = Path("/sys/fs/cgroup/cpu") / self.parent
         if not (parent / "cpu.rt_runtime_us").exists():
             return
         path = next(
@@ -129,16 +115,48 @@ class Podman:
 
     def close(self):
         for name in NAMES:
-            self("rm", "-f", "-t", "0", f"giusto-{name}", check=False)
+            self.remove(name, check=False)
         self.service.terminate()
         self.service.wait()
-        SOCKET.unlink(missing_ok=True)
+        self.socket.unlink(missing_ok=True)
         if self.made:
-            SOCKET.parent.rmdir()
-        for parent in Path("/sys/fs/cgroup").glob("**/libpod_parent"):
+            self.socket.parent.rmdir()
+        for parent in Path("/sys/fs/cgroup").glob(f"**/{self.parent}"):
             for below in sorted(parent.glob("**/"), reverse=True):
                 with contextlib.suppress(OSError):
                     below.rmdir()
+
+
+class Podman(Engine):
+    name, socket, parent = "podman", Path("/run/podman/podman.sock"), "libpod_parent"
+
+    def prepare(self, folder):
+        installed(("podman", "runc"), ("podman", "runc"))
+        self.words = ["/usr/bin/podman", "--root", folder / "root", "--runroot", folder / "run", "--cgroup-manager", "cgroupfs"]
+        self.words += ["--events-backend", "file", "--storage-driver", "vfs", "--runtime", "runc"]
+        # What this machine may give: an engine asks for more open files than it may have itself.
+        configuration = folder / "containers.conf"
+        configuration.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
+        self.environment["CONTAINERS_CONF"] = str(configuration)
+        return [*self.words, "system", "service", "--time=0", f"unix://{self.socket}"]
+
+
+class Docker(Engine):
+    name, socket, parent = "docker", Path("/run/docker.sock"), "docker"
+
+    def prepare(self, folder):
+        installed(("dockerd", "/usr/bin/docker"), ("docker.io",))
+        self.words = ["/usr/bin/docker", "-H", f"unix://{self.socket}"]
+        # A network of its own is what it does not get.
+        words = ["dockerd", "--data-root", folder / "root", "--exec-root", folder / "run", "--pidfile", folder / "pid"]
+        words += ["-H", f"unix://{self.socket}", "--storage-driver", "vfs", "--exec-opt", "native.cgroupdriver=cgroupfs"]
+        return [*words, "--iptables=false", "--ip6tables=false", "--bridge=none"]
+
+
+# Both in the soak; else another one every day.
+ENGINES = {engine.name: engine for engine in (Podman, Docker)}
+TODAY = list(ENGINES)[int(time.time()) // 86400 % len(ENGINES)]
+NAME = os.environ.get("GIUSTO_ENGINE", TODAY)
 
 
 def cpu_time(pid):
@@ -151,21 +169,21 @@ class Exports(Patient):
     def setUpClass(cls):
         cls.folder = Path(tempfile.mkdtemp(prefix="giusto-containers-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.podman = Podman(cls.folder)
-        cls.addClassCleanup(cls.podman.close)
+        cls.engine = ENGINES[NAME](cls.folder)
+        cls.addClassCleanup(cls.engine.close)
         cls.site = cls.folder / "site.yaml"
         cls.site.write_text(SITE)
-        subprocess.run([GIUSTO, "export", "podman", cls.site, "--out", cls.folder / "out"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([GIUSTO, "export", NAME, cls.site, "--out", cls.folder / "out"], check=True, stdout=subprocess.DEVNULL)
         cls.out = cls.folder / "out" / "edge-1"
 
     def setUp(self):
         for name in NAMES:
-            self.podman("rm", "-f", "-t", "0", f"giusto-{name}", check=False)
+            self.engine.remove(name, check=False)
         shutil.rmtree(self.out / "found", ignore_errors=True)
 
     def shares(self, what, seconds=3):
         """Of a core, and what others took of the core meanwhile."""
-        pids = {name: self.podman.pid(name) for name in NAMES}
+        pids = {name: self.engine.pid(name) for name in NAMES}
         begin, before, busy = time.monotonic_ns(), {name: cpu_time(pid) for name, pid in pids.items()}, taken.busy(CORE)
         time.sleep(seconds)
         after, elapsed = {name: cpu_time(pid) for name, pid in pids.items()}, time.monotonic_ns() - begin
@@ -192,7 +210,7 @@ class Exports(Patient):
         """Of each period, as the kernel has it."""
         path = next(
             line.split(":")[2]
-            for line in Path(f"/proc/{self.podman.pid(name)}/cgroup").read_text().splitlines()
+            for line in Path(f"/proc/{self.engine.pid(name)}/cgroup").read_text().splitlines()
             if "cpu" in line.split(":")[1].split(",") or line.startswith("0::") and not line.endswith(":/")
         )
         for root in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
@@ -207,7 +225,7 @@ class Exports(Patient):
 
     def shares_of(self, name):
         """The weight as an engine counts, as the kernel has it."""
-        for line in Path(f"/proc/{self.podman.pid(name)}/cgroup").read_text().splitlines():
+        for line in Path(f"/proc/{self.engine.pid(name)}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             for root in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
                 if "cpu" in controllers.split(",") and (file := Path(f"{root}{path}/cpu.shares")).exists():
@@ -217,15 +235,15 @@ class Exports(Patient):
         return None
 
     def program(self):
-        """A podman with its own store."""
-        program = self.folder / "bin" / "podman"
+        """The engine with its own store."""
+        program = self.folder / "bin" / NAME
         program.parent.mkdir(exist_ok=True)
-        program.write_text("#!/bin/sh\nexec " + " ".join(map(str, ["/usr/bin/podman", *self.podman.words[1:]])) + ' "$@"\n')
+        program.write_text("#!/bin/sh\nexec " + " ".join(map(str, self.engine.words)) + ' "$@"\n')
         program.chmod(0o755)
         return program
 
     def script(self, name, program, check=True):
-        environment = {**self.podman.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+        environment = {**self.engine.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
         done = subprocess.run([self.out / name], capture_output=True, text=True, env=environment)
         if check:
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -236,27 +254,27 @@ class Exports(Patient):
 
     def test_flags_make_containers_that_have_their_shares(self):
         for name in NAMES:
-            self.podman.run(name)
+            self.engine.run(name)
         self.shares("without flags")
         self.assertLess(max(self.quota(name) for name in NAMES), 0, "nothing limits them without flags")
         for name in NAMES:
-            self.podman("rm", "-f", "-t", "0", f"giusto-{name}")
-            self.podman.run(name, *self.flags(name))
+            self.engine.remove(name)
+            self.engine.run(name, *self.flags(name))
         for name in NAMES:
-            allowed = Path(f"/proc/{self.podman.pid(name)}/status").read_text().split("Cpus_allowed_list:\t")[1].split()[0]
+            allowed = Path(f"/proc/{self.engine.pid(name)}/status").read_text().split("Cpus_allowed_list:\t")[1].split()[0]
             self.assertEqual(allowed, str(CORE), name)
         self.assertEqual([self.quota(name) for name in NAMES], [0.3, 0.2, 0.25])
         self.kept(self.shares("with flags"))
 
     def test_the_script_sets_containers_that_run(self):
         for name in NAMES:
-            self.podman.run(name)
+            self.engine.run(name)
         program = self.program()
         self.script("update.sh", program)
         self.kept(self.shares("set while they run"))
 
         self.assertEqual([self.quota(name) for name in NAMES], [0.3, 0.2, 0.25])
-        words = [GIUSTO, "export", "podman", self.site, "--out", self.folder / "out"]
+        words = [GIUSTO, "export", NAME, self.site, "--out", self.folder / "out"]
         again = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(again.returncode, 2)
         self.assertIn("is applied", again.stderr)
@@ -265,17 +283,17 @@ class Exports(Patient):
         for name in NAMES:
             self.assertFalse(self.limited(name), name)
             self.assertEqual(self.shares_of(name), 1024, name)
-            self.assertEqual(len(os.sched_getaffinity(self.podman.pid(name))), os.cpu_count(), name)
+            self.assertEqual(len(os.sched_getaffinity(self.engine.pid(name))), os.cpu_count(), name)
 
     def test_the_script_sets_all_or_nothing(self):
         for name in NAMES[:2]:
-            self.podman.run(name)
+            self.engine.run(name)
         program = self.program()
         done = self.script("update.sh", program, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("container giusto-batch does not run", done.stderr)
         self.assertFalse((self.out / "found").exists())
-        self.podman.run("batch")
+        self.engine.run("batch")
         # It fails at the last: what was set before is taken back.
         program.write_text(program.read_text().replace("exec ", 'case "$*" in update*giusto-batch) exit 1 ;; esac\nexec '))
         done = self.script("update.sh", program, check=False)
@@ -284,14 +302,25 @@ class Exports(Patient):
         self.assertFalse(any(map(self.limited, NAMES)))
         self.assertFalse((self.out / "found").exists())
 
+    def test_docker_keeps_what_it_was_told_by_cpus(self):
+        if NAME != "docker":
+            return
+        for name in NAMES:
+            self.engine.run(name, *(["--cpus=0.5"] if name == "batch" else []))
+        done = self.script("update.sh", self.program(), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("container giusto-batch was started with --cpus", done.stderr)
+        self.assertNotIn("goes back", done.stderr, "nothing is set before all is looked at")
+        self.assertEqual([self.quota(name) for name in NAMES], [-1, -1, 0.5])
+
     def test_weights_divide_a_core_where_nothing_is_capped(self):
         site = self.folder / "weights.yaml"
         text = SITE.replace("ms}}", "ms}, cap: soft}").replace("at-most: 25%", "at-least: 25%")
         site.write_text(text)
-        words = [GIUSTO, "export", "podman", site, "--out", self.folder / "weights"]
+        words = [GIUSTO, "export", NAME, site, "--out", self.folder / "weights"]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         for name in NAMES:
-            self.podman.run(name, *self.flags(name, self.folder / "weights" / "edge-1"))
+            self.engine.run(name, *self.flags(name, self.folder / "weights" / "edge-1"))
         self.assertLess(max(self.quota(name) for name in NAMES), 0)
         shares, _ = self.shares("by weights alone")
         # 30, 20 and 25 of 75, and not a third each.
@@ -301,7 +330,7 @@ class Exports(Patient):
 
     def test_files_of_another_export_are_not_mixed_in(self):
         out = self.folder / "mixed"
-        words = [GIUSTO, "export", "podman", self.site, "--out", out]
+        words = [GIUSTO, "export", NAME, self.site, "--out", out]
         export = lambda: subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(export().returncode, 0)
         self.assertEqual(export().returncode, 0, "the same files")
@@ -338,9 +367,9 @@ class Exports(Patient):
 
     def test_containers_are_adopted_and_found_again(self):
         for name in NAMES:
-            self.podman.run(name)
+            self.engine.run(name)
         for name in PROMISED:
-            self.podman.real_time(name)
+            self.engine.real_time(name)
         environment = {**os.environ, "GIUSTO_STATE": str(self.folder / "state")}
         log = open(self.folder / "log", "w")
         self.addCleanup(log.close)
@@ -373,29 +402,29 @@ class Exports(Patient):
         )
         until("it enforces", enforces)
         self.kept(self.shares("under giusto run"), whatever=True)
-        first = self.podman.pid("search")
-        self.podman("restart", "-t", "0", "giusto-search")
-        self.podman.real_time("search")
+        first = self.engine.pid("search")
+        self.engine("restart", "-t", "0", "giusto-search")
+        self.engine.real_time("search")
 
         def has_its_share():
-            pid = self.podman.pid("search")
+            pid = self.engine.pid("search")
             begin, before = time.monotonic_ns(), cpu_time(pid)
             time.sleep(1)
             return abs((cpu_time(pid) - before) / (time.monotonic_ns() - begin) - 0.3) < 0.05
 
         until("it is found after a restart", has_its_share)
-        self.assertNotEqual(self.podman.pid("search"), first)
-        self.podman("rm", "-f", "-t", "0", "giusto-search")
-        gone = lambda: "podman start giusto-search" in json.dumps(status()) + said()
+        self.assertNotEqual(self.engine.pid("search"), first)
+        self.engine.remove("search")
+        gone = lambda: f"{NAME} start giusto-search" in json.dumps(status()) + said()
         until("its end is told", gone)
-        self.podman.run("search")
-        self.podman.real_time("search")
+        self.engine.run("search")
+        self.engine.real_time("search")
         until("a new one of its name is found", has_its_share)
         self.kept(self.shares("after a restart and a new container"), whatever=True)
         run.send_signal(signal.SIGINT)
         self.assertEqual(run.wait(30), 0, said())
         self.shares("after the end")
-        self.assertEqual({os.sched_getscheduler(self.podman.pid(name)) for name in NAMES}, {os.SCHED_OTHER})
+        self.assertEqual({os.sched_getscheduler(self.engine.pid(name)) for name in NAMES}, {os.SCHED_OTHER})
 
     def test_one_that_is_not_there_is_refused_with_what_to_do(self):
         site = self.folder / "missing.yaml"
@@ -410,7 +439,7 @@ class Exports(Patient):
         if done.returncode == 3:
             self.skipTest(done.stderr)
         self.assertIn("it has no such container", done.stderr)
-        self.assertIn("podman start giusto-nowhere", done.stderr)
+        self.assertIn(f"{NAME} start giusto-nowhere", done.stderr)
 
 
 if __name__ == "__main__":
@@ -419,7 +448,7 @@ if __name__ == "__main__":
         sys.exit(77)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            Podman(Path(folder)).close()
+            ENGINES[NAME](Path(folder)).close()
     except (CannotRun, AssertionError) as why:
         print(f"containers: SKIPPED: {why}", file=sys.stderr)
         sys.exit(77)

@@ -38,6 +38,19 @@ impl Engine {
             Engine::Podman => "unlimited=$((100000 * $(nproc --all)))\n",
         }
     }
+
+    /// What keeps a quota from being set. Docker refuses one beside `--cpus`, and takes that back by nothing; for Podman `--cpus`
+    /// is a quota.
+    fn refused(self) -> &'static str {
+        match self {
+            Engine::Docker => {
+                "\t[ \"$(docker inspect --format '{{.HostConfig.NanoCpus}}' \"$1\")\" = 0 ] ||\n\
+                 \t\tstop \"container $1 was started with --cpus, beside which Docker sets no quota; expected --cpu-quota, or the \
+                 flags of its file here\"\n"
+            }
+            Engine::Podman => "",
+        }
+    }
 }
 
 impl fmt::Display for Engine {
@@ -148,11 +161,12 @@ fn scripts(host: &str, engine: Engine, settings: &[Setting]) -> [AloneFile; 2] {
     let update = format!(
         "cores='{}'\n{}# each FUNCTION: of all containers\n\
          each() {{\n{each}\t:\n}}\nruns() {{\n\t[ \"$({} 2>/dev/null)\" = true ] ||\n\
-         \t\tstop \"container $1 does not run; expected all of these: {engine} start '$1'\"\n}}\n\
+         \t\tstop \"container $1 does not run; expected all of these: {engine} start '$1'\"\n{}}}\n\
          record() {{\n\t{}\n}}\n{BEGIN}{UPDATE}{commands}",
         list(&cores, " "),
         engine.unlimited(),
         told("{{.State.Running}}"),
+        engine.refused(),
         told(as_it_was),
     );
     let back = [format!("Sets containers of {host} as they were before update.sh, by 'giusto export {engine}'.")];
