@@ -311,7 +311,7 @@ class Exports(Patient):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("container giusto-batch was started with --cpus", done.stderr)
         self.assertNotIn("goes back", done.stderr, "nothing is set before all is looked at")
-        self.assertEqual([self.quota(name) for name in NAMES], [-1, -1, 0.5])
+        self.assertEqual([self.limited(name) for name in NAMES], [False, False, True])
 
     def test_weights_divide_a_core_where_nothing_is_capped(self):
         site = self.folder / "weights.yaml"

@@ -6,6 +6,7 @@
 
 mod actors;
 mod groups;
+mod in_place;
 mod undo_entry;
 // The journal of the room above: dying must be tried with the one that is used.
 #[allow(dead_code, unused_imports, unreachable_pub)]

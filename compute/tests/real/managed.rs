@@ -8,7 +8,7 @@ use giusto_compute::manager::{Beats, Handle, Managed, Manager, Order, Report, Wh
 use giusto_compute::{sched, Recorder};
 use giusto_model::{Cap, Duration, Server, ServerKind};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{env, fs, io, thread, time};
 
 pub(crate) const ALL: [(&str, fn()); 14] = [
@@ -28,18 +28,14 @@ pub(crate) const ALL: [(&str, fn()); 14] = [
     ("a_manager_that_dies_leaves_no_thread_stopped", deaths),
 ];
 
-/// Under cgroup v2.
-pub(crate) const IN_PLACE: [(&str, fn()); 1] =
-    [("what_is_adopted_stays_within_the_limits_of_its_cgroup_and_may_come_in_another_one", in_place)];
-
 /// On a kernel that denies real-time priorities to groups without bandwidth.
 pub(crate) const DENIED: [(&str, fn()); 1] = [("who_goes_first_does_so_where_real_time_priorities_are_denied", denied)];
 
-fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
+pub(crate) fn server(kind: ServerKind, budget_ms: u64, period_ms: u64) -> Server {
     Server { kind, budget: Duration::from_ms(budget_ms), period: Duration::from_ms(period_ms) }
 }
 
-fn managed(name: &str, server: Server, cap: Cap) -> Managed {
+pub(crate) fn managed(name: &str, server: Server, cap: Cap) -> Managed {
     Managed { name: format!("real-{name}"), part: None, server, first: None, priority: 0, criticality: None, cap }
 }
 
@@ -76,7 +72,7 @@ fn settled(manager: &Manager, ms: u64, context: &str, right: impl Fn(&[f64]) -> 
 }
 
 /// As [`settled`], each within `off` of what is `wanted`.
-fn near(manager: &Manager, ms: u64, wanted: &[f64], off: f64, context: &str) -> (Vec<f64>, Report) {
+pub(crate) fn near(manager: &Manager, ms: u64, wanted: &[f64], off: f64, context: &str) -> (Vec<f64>, Report) {
     let close = |(share, wanted): (&f64, &f64)| (share - wanted).abs() < off;
     settled(manager, ms, context, |shares| shares.len() == wanted.len() && shares.iter().zip(wanted).all(close))
 }
@@ -90,13 +86,13 @@ fn nothing_left() {
     }
 }
 
-struct Stage {
-    record: Record,
-    manager: Manager,
+pub(crate) struct Stage {
+    pub(crate) record: Record,
+    pub(crate) manager: Manager,
 }
 
 impl Stage {
-    fn new(order: Order) -> Stage {
+    pub(crate) fn new(order: Order) -> Stage {
         let mut record = Record::default();
         Manager::prepare(&mut record).unwrap();
         Stage { record, manager: Manager::start(core(), order, &Beats::new().unwrap()).unwrap() }
@@ -104,7 +100,7 @@ impl Stage {
     fn add(&mut self, managed: &Managed, actor: &Actor) -> Handle {
         self.manager.add(managed, &[actor.pid()], &mut self.record).unwrap()
     }
-    fn undone(self) {
+    pub(crate) fn undone(self) {
         drop(self.manager);
         self.record.assert_undone();
         nothing_left();
@@ -586,70 +582,4 @@ pub(crate) fn victim(words: &[String]) {
     let _hog = add("hog", 2, hog, record);
     let _pair = add("pair", 3, pair, record);
     thread::sleep(time::Duration::from_secs(60));
-}
-
-/// A cgroup as a container's runtime makes it, with at most `pids` processes and threads.
-struct Container(PathBuf);
-
-impl Container {
-    fn new(name: &str, pids: u32, actor: &Actor) -> Container {
-        let root = Path::new("/sys/fs/cgroup");
-        fs::write(root.join("cgroup.subtree_control"), "+pids").unwrap();
-        let folder = root.join(format!("real-{name}"));
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("pids.max"), pids.to_string()).unwrap();
-        fs::write(folder.join("cgroup.procs"), actor.pid().to_string()).unwrap();
-        Container(folder)
-    }
-
-    fn has(&self, actor: &Actor) -> bool {
-        let own = fs::read_to_string(format!("/proc/{}/cgroup", actor.pid())).unwrap();
-        Path::new(own.trim().trim_start_matches("0::")).starts_with(Path::new("/").join(self.0.file_name().unwrap()))
-    }
-
-    /// As a runtime removes it, with what is below it.
-    fn remove(self) {
-        for entry in fs::read_dir(&self.0).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_dir()) {
-            fs::remove_dir(entry.path()).unwrap();
-        }
-        fs::remove_dir(&self.0).unwrap();
-    }
-}
-
-/// A service of two containers, one of which is made anew, and one of no container.
-fn in_place() {
-    let mut actors: Vec<Actor> = (0..3).map(|_| Actor::new("hog")).collect();
-    let [one, other] = ["one", "other"].map(|name| Container::new(name, 10, &actors[usize::from(name == "other")]));
-    let before: Vec<_> =
-        actors.iter().map(|actor| fs::read_to_string(format!("/proc/{}/cgroup", actor.pid())).unwrap()).collect();
-    let mut stage = Stage::new(Order::Edf);
-    let all: Vec<u32> = actors.iter().map(Actor::pid).collect();
-    let managed = managed("whole", server(ServerKind::ConstantBandwidth, 6, 20), Cap::Hard);
-    let mut handle = stage.manager.add(&managed, &all, &mut stage.record).unwrap();
-    near(&stage.manager, 1_000, &[0.3], 0.02, "three in three cgroups");
-    assert!(one.has(&actors[0]) && other.has(&actors[1]) && !one.has(&actors[2]) && !other.has(&actors[2]));
-    assert_eq!(fs::read_to_string(one.0.join("pids.current")).unwrap().trim(), "1", "its limit counts it");
-    // The first one ends, and its container is made anew, elsewhere, while the server is in force.
-    drop(actors.remove(0));
-    one.remove();
-    let new = Actor::new("hog");
-    let again = Container::new("again", 10, &new);
-    stage.manager.take_in(&mut handle, &[new.pid()], &mut stage.record).unwrap();
-    near(&stage.manager, 1_000, &[0.3], 0.02, "one came in a new container");
-    assert!(again.has(&new) && other.has(&actors[0]));
-    // The others rest: what has come is stopped at the end of its budget, and so is a process that its container starts.
-    let place = |actor: &Actor| fs::read_to_string(format!("/proc/{}/cgroup", actor.pid())).unwrap();
-    let later = Actor::new("hog");
-    fs::write(again.0.join("cgroup.procs"), later.pid().to_string()).unwrap();
-    let came = place(&later);
-    stage.manager.take_in(&mut handle, &[later.pid()], &mut stage.record).unwrap();
-    assert_eq!(place(&later), place(&new), "one cgroup of the server in each of the container");
-    drop(actors.remove(0));
-    near(&stage.manager, 1_000, &[0.3], 0.02, "two in the new container, one outside");
-    stage.manager.let_go(handle).unwrap();
-    assert_eq!((place(&later), place(&actors[0])), (came, before[2].clone()), "each is where it was");
-    stage.undone();
-    drop((actors, new, later));
-    other.remove();
-    again.remove();
 }

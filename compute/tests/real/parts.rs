@@ -3,7 +3,7 @@
 use crate::actors::{server, Actor};
 use crate::journal::Journal;
 use crate::snapshot::Snapshot;
-use crate::{groups, managed, neighbours};
+use crate::{groups, in_place, managed, neighbours};
 use giusto_compute::{probe, sched, undo, Cpusets, Error, Isolated, Lack, Machine, Quota, Recorder, RtGroup, Undo};
 use giusto_model::Backend;
 use std::io::{self, Read, Write};
@@ -56,7 +56,7 @@ pub(crate) fn all() -> impl Iterator<Item = Part> {
     let deadline = DEADLINE.into_iter().chain(neighbours::ALL).map(of(|| None));
     let groups = groups::RT_GROUP.into_iter().chain(managed::DENIED).map(of(RtGroup::lack));
     let groups = groups.chain(groups::QUOTA.into_iter().map(of(Quota::lack)));
-    let managed = managed::ALL.into_iter().map(of(manager)).chain(managed::IN_PLACE.into_iter().map(of(v2)));
+    let managed = managed::ALL.into_iter().map(of(manager)).chain(in_place::ALL.into_iter().map(of(v2)));
     deadline.chain(managed).chain(groups)
 }
 
