@@ -404,7 +404,7 @@ class Deaths(Patient):
 
     def test_a_short_trial(self):
         self.daemon = None
-        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out",
+        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "6s", "--out",
                 self.folder / "out",
                      env={**os.environ, "GIUSTO_STATE": str(self.folder / "state")}, timeout=90, preexec_fn=mortal)
         said = done.stdout + done.stderr

@@ -109,7 +109,7 @@ class Path(Running):
 
     def test_a_trial_tells_both_beside_what_is_proven_and_simulated(self):
         out = self.folder / "trial"
-        words = [str(GIUSTO), "run", str(SITE), "--trial", "--at-most", "30s", "--out", str(out), "--json"]
+        words = [str(GIUSTO), "run", str(SITE), "--trial", "--at-most", "20s", "--out", str(out), "--json"]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240)
         self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)  # so short it may not be able to tell
         told, = json.loads(done.stdout)
