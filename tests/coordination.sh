@@ -82,6 +82,8 @@ with() { # ZooKeeper, Java
 	GIUSTO_ZOOKEEPER_LIB=$lib ${home:+env JAVA_HOME="$home" PATH="$home/bin:$PATH"} \
 		$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
 }
+# One of them every day; the newest with 17 is what all else runs on.
+mapfile -t pairs < <(../tests/today.sh 2 "3.9.4 11" "3.9.5 21")
 newest=$(sed -n 's/.*<zookeeper.version>\(.*\)<.*/\1/p' pom.xml)
 servers() {
 	echo "what real servers say about epochs is what the model can do"
@@ -92,15 +94,16 @@ servers() {
 		trace --kills 3 --arms giusto
 	fi
 	$python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
-	for version in 3.9.4 3.9.5; do
+	for version in $(printf '%s\n' "${pairs[@]% *}" | sort -u); do
 		maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
 	done
+	# shellcheck disable=SC2086 -- two words
+	for pair in "${pairs[@]}"; do with $pair; done
 	if [ -n "${GIUSTO_SOAK:-}" ]; then
-		for java in 11 17 21; do for version in 3.9.4 3.9.5 "$newest"; do with "$version" $java; done; done
-	else
-		# Each of them once; the newest with 17 is what all else runs on.
-		with 3.9.4 11
-		with 3.9.5 21
+		for pair in "3.9.4 17" "3.9.4 21" "3.9.5 11" "3.9.5 17" "$newest 11" "$newest 17" "$newest 21"; do
+			# shellcheck disable=SC2086
+			with $pair
+		done
 	fi
 	if [ -n "${GIUSTO_SOAK:-}" ]; then
 		$python harness/faults.py --runs 100 --seed 1
@@ -165,7 +168,8 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	campaign --kind three --runs 8 --directed full-log
 	campaign --runs 1000
 else
-	both "seeded forgotten-entry entry-gate-removed 1" "seeded forgotten-promise reservation-skipped 1"
-	both "campaign --runs 2 --kind dynamic" "campaign --runs 2 --kind tls"
-	campaign --kind three --runs 1 --directed full-log | tail -n 1
+	full_log() { campaign --kind three --runs 1 --directed full-log | tail -n 1; }
+	# One fault of the two every day.
+	both "seeded $(../tests/today.sh 2 "forgotten-entry entry-gate-removed 1" "forgotten-promise reservation-skipped 1")" full_log
+	both "campaign --runs 1 --kind dynamic" "campaign --runs 1 --kind tls"
 fi

@@ -12,6 +12,8 @@ result=docs/soak.txt
 	cargo test --release --locked -p giusto-analysis --test path_played --test path_every -- --nocapture 2>&1 |
 		grep -E '^test |paths; |nets, |panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
+	tests/packets-guest.sh 2>&1 | grep -E "^real: [0-9]" || true
+	tests/kernel-guest.sh 2>&1 | grep -E "^passed|^kernel" || [ ${PIPESTATUS[0]} = 77 ]
 	CALLS=1000000 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 1 calls 2>&1 | grep -E '^replayed|^kernel' || true
 	KILLS=50 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 2 killed 2>&1 | grep -E 'loaders killed|^kernel' || true
 	tests/kernel-mutants.sh 2>&1 | tail -1
@@ -20,6 +22,8 @@ result=docs/soak.txt
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
 	tests/curves.sh 5000 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
+	cargo test --release --locked -p giusto-planner --test standing -- --nocapture 2>&1 | grep -E '^test|panicked'
+	cargo test --release --locked -p giusto-studies --test quick 2>&1 | grep -E '^test|panicked'
 	cargo test --release --locked -p giusto-modes --test explore -- --nocapture 2>&1 | grep -E '^explored|panicked'
 	tests/toys.sh 2>&1 | grep -E '^toy '
 	policy/mutants.sh --all | tail -1
