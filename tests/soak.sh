@@ -30,6 +30,9 @@ result=docs/soak.txt
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/first.py 20 | grep -E "of 20$|the truth"
+	/usr/bin/python3 tests/stalls.py 2>&1 | grep -E '^test_|^Ran|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
+	/usr/bin/python3 tests/loop.py 2>&1 | grep -E 'jobs in|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
+	/usr/bin/python3 tests/exports_libvirt.py 2>&1 | grep -E '^test_|^Ran|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/doctor.py Kept 2>/dev/null | grep -E "kept|cannot tell"
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
 	scripts/spark.sh || true
