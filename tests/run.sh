@@ -42,7 +42,7 @@ part() {
 	says=$printed/${name//[^a-z]/-}
 	"$@" > >(tee "$says") 2>&1 || code=$?
 	lost=$(($(stolen) - before))
-	if ((code != 0 && code != 77)) && [[ $* != *.py* && $* != */messaging.sh && $name != release* && $name != lint* ]]; then
+	if ((code != 0 && code != 77)) && [[ $* != *.py* && $* != */messaging.sh && $name != release* && $name != lint ]]; then
 		echo "--- $name: failed (exit $code); a hypervisor took $((lost * 10)) ms of $((SECONDS - start)) s; once more"
 		code=0 before=$(/usr/bin/python3 tests/patient.py)
 		"$@" > >(tee "$says") 2>&1 || code=$?
@@ -75,7 +75,7 @@ worked=$(every)
 # Fetched once, while this machine compiles. Who needs it later fetches it again if need be, and says what it could not get.
 { tests/guest-kernel.sh; tests/root.sh; } >target/fetch.log 2>&1 &
 fetching=$!
-part "lint: style" tests/lint.sh --style
+part "lint" tests/lint.sh
 part "release build" cargo build --release --workspace --all-targets --locked --quiet
 ! grep -q '^failed release build$' "$results" || exit 1
 # What only computes goes on beside the others, in time that they leave; its output comes at the end. In a process group of its
@@ -98,7 +98,6 @@ set -m
 	part "reports in a browser" /usr/bin/python3 tests/report.py
 	part "end to end: what is analyzed, judged and refused" /usr/bin/python3 tests/e2e.py \
 		Analyze Ensemble SiteFiles Import Study Verify VeryMany
-	part "lint: clippy" tests/lint.sh --clippy
 	part "package: reproducible, lintian, install to purge in Debian 12" tests/package.sh
 	part "exports to KubeVirt: read by its own types" tests/exports-kubevirt.sh
 	# One at a time: two that fill the caches were felt by what is measured.
