@@ -142,11 +142,16 @@ set -m
 {
 	renice -n 10 $BASHPID >/dev/null
 	{
-		part "exports to systemd, in a guest" tests/exports-systemd.sh
+		# The two longest of the guests: one of them every day.
+		for longest in $(tests/today.sh 2 exports-systemd backend-kernel); do
+			case $longest in
+			exports-systemd) part "exports to systemd, in a guest" tests/exports-systemd.sh ;;
+			*) part "giusto run with its scheduler in the kernel, in a guest" tests/backend-kernel.sh ;;
+			esac
+		done
 		part "first commands and started services under cgroup v2, in a guest" tests/services-guest.sh
 		part "enforcement under cgroup v2, in a guest, a half every day" tests/v2.sh
 		part "packets under Debian's kernel, in a guest, a half every day" tests/packets-guest.sh
-		part "giusto run with its scheduler in the kernel, in a guest" tests/backend-kernel.sh
 		part "modes over vsock, in a guest" tests/vsock-guest.sh
 		part "promises for pods: placement and admission over objects in memory" kubernetes/test.sh
 		part "the operator's side" /usr/bin/python3 tests/control.py

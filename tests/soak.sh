@@ -12,6 +12,8 @@ result=docs/soak.txt
 	cargo test --release --locked -p giusto-analysis --test path_played --test path_every -- --nocapture 2>&1 |
 		grep -E '^test |paths; |nets, |panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
+	tests/exports-systemd.sh 2>&1 | grep -E "^ok|thousandths|FAILED" || [ ${PIPESTATUS[0]} = 77 ]
+	tests/backend-kernel.sh 2>&1 | grep -E "^three|^backend" || [ ${PIPESTATUS[0]} = 77 ]
 	tests/packets-guest.sh 2>&1 | grep -E "^real: [0-9]" || true
 	tests/kernel-guest.sh 2>&1 | grep -E "^passed|^kernel" || [ ${PIPESTATUS[0]} = 77 ]
 	CALLS=1000000 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 1 calls 2>&1 | grep -E '^replayed|^kernel' || true
