@@ -2,7 +2,8 @@
 no interface above or below the attacker waits longer for the host than its bound says, and afterwards everything is as it was.
 Needs root.
 
-    tests/attacks.py [ATTACK ...]    a sample, or those attacks by each attacker; GIUSTO_SOAK=1: all of them, three times
+    tests/attacks.py [ATTACK ...]    half of a sample, the other half the next day, or those attacks by each attacker;
+                                     GIUSTO_SOAK=1: all of them, three times
 
 Guest 0 (high, above the attacker) pings guest 2 (high, below it): a round trip passes the host for each of them twice. Judged is
 how much longer the 95th percentile takes beside the attack than just before and after it: that may not be more than twice both
@@ -26,7 +27,7 @@ import unittest
 from pathlib import Path
 
 from packets import GIUSTO, LOOK, cannot, run
-from patient import Patient
+from patient import Patient, of_today
 
 NAME = f"giusto-test-{os.getpid()}-attacks"
 HOST, AWAY = f"{NAME}-host", f"{NAME}-away"
@@ -392,7 +393,7 @@ class Attacks(Patient):
 
     def suite(self, attacker):
         daemon, allowed = self.start(attacker)
-        names = self.wanted or (list(ATTACKS) if SOAK else SAMPLE[attacker])
+        names = self.wanted or (list(ATTACKS) if SOAK else of_today(SAMPLE[attacker]))
         for name in names:
             if attacker == "outside" and name in OF_CONTAINERS:
                 continue

@@ -80,7 +80,7 @@ class Causes(Running):
     def quiet(self):
         """Until nothing is late any more."""
         calm, last, end = 0, self.late(), time.monotonic() + 30
-        while calm < 3 and time.monotonic() < end:
+        while calm < 2 and time.monotonic() < end:
             time.sleep(1)
             now = self.late()
             calm, last = (calm + 1 if now == last else 0), now

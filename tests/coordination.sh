@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
-#   tests/coordination.sh [soak]      soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds,
+#   tests/coordination.sh laws        what only computes; all else is played by
+#   tests/coordination.sh servers     after that
+#   tests/coordination.sh [soak]      both; soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds,
 #                                     all of upstream's tests that are named, ten million inputs at the ports
 # Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java, Maven or etcd.
 set -euo pipefail
@@ -13,6 +15,7 @@ for tool in java mvn python3 gcc etcd; do
 	}
 done
 [ "${1:-}" != soak ] || export GIUSTO_SOAK=1
+what=${1:-}
 
 # Online only where something is not there yet: a test that fails is not played twice.
 maven() {
@@ -28,12 +31,15 @@ log=$(mktemp)
 traces=$(mktemp -d)
 trap 'rm -rf "$log" "$traces"' EXIT
 
-echo "laws of the parts; the client's socket with 3.9.6"
-maven -pl server,client,clients,upstream,kafka package
-echo "every behaviour of epochs: what is safe, and what is found"
-maven -pl model test
-echo "the client's socket with 3.8.6"
-maven -pl client -Dzookeeper.version=3.8.6 -DbuildDirectory=target-3.8 test
+if [ "$what" != servers ]; then
+	echo "laws of the parts; the client's socket with 3.9.6"
+	maven -pl server,client,clients,upstream,kafka package
+	echo "every behaviour of epochs: what is safe, and what is found"
+	maven -pl model test
+	echo "the client's socket with 3.8.6"
+	maven -pl client -Dzookeeper.version=3.8.6 -DbuildDirectory=target-3.8 test
+	[ "$what" != laws ] || exit 0
+fi
 
 venv=.venv
 if ! cmp -s harness/requirements.txt $venv/installed; then
@@ -82,6 +88,8 @@ with() { # ZooKeeper, Java
 	GIUSTO_ZOOKEEPER_LIB=$lib ${home:+env JAVA_HOME="$home" PATH="$home/bin:$PATH"} \
 		$python harness/recovery.py --kills 1 --arms giusto --out ../target/coordination 2>/dev/null
 }
+# One of them every day; the newest with 17 is what all else runs on.
+mapfile -t pairs < <(../tests/today.sh 2 "3.9.4 11" "3.9.5 21")
 newest=$(sed -n 's/.*<zookeeper.version>\(.*\)<.*/\1/p' pom.xml)
 servers() {
 	echo "what real servers say about epochs is what the model can do"
@@ -92,15 +100,16 @@ servers() {
 		trace --kills 3 --arms giusto
 	fi
 	$python harness/recovery.py --kills 1 --arms stock,giusto --out ../target/coordination 2>/dev/null
-	for version in 3.9.4 3.9.5; do
+	for version in $(printf '%s\n' "${pairs[@]% *}" | sort -u); do
 		maven -pl server -Dzookeeper.version=$version -DbuildDirectory=target-$version package -DskipTests
 	done
+	# shellcheck disable=SC2086 -- two words
+	for pair in "${pairs[@]}"; do with $pair; done
 	if [ -n "${GIUSTO_SOAK:-}" ]; then
-		for java in 11 17 21; do for version in 3.9.4 3.9.5 "$newest"; do with "$version" $java; done; done
-	else
-		# Each of them once; the newest with 17 is what all else runs on.
-		with 3.9.4 11
-		with 3.9.5 21
+		for pair in "3.9.4 17" "3.9.4 21" "3.9.5 11" "3.9.5 17" "$newest 11" "$newest 17" "$newest 21"; do
+			# shellcheck disable=SC2086
+			with $pair
+		done
 	fi
 	if [ -n "${GIUSTO_SOAK:-}" ]; then
 		$python harness/faults.py --runs 100 --seed 1
@@ -165,7 +174,8 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 	campaign --kind three --runs 8 --directed full-log
 	campaign --runs 1000
 else
-	both "seeded forgotten-entry entry-gate-removed 1" "seeded forgotten-promise reservation-skipped 1"
-	both "campaign --runs 2 --kind dynamic" "campaign --runs 2 --kind tls"
-	campaign --kind three --runs 1 --directed full-log | tail -n 1
+	full_log() { campaign --kind three --runs 1 --directed full-log | tail -n 1; }
+	# One fault of the two every day.
+	both "seeded $(../tests/today.sh 2 "forgotten-entry entry-gate-removed 1" "forgotten-promise reservation-skipped 1")" full_log
+	both "campaign --runs 1 --kind dynamic" "campaign --runs 1 --kind tls"
 fi

@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 from folders import folders
-from patient import Patient
+from patient import Patient, of_today
 from typed import GIUSTO, ROOT, trial
 
 TREE = Path("/sys/fs/cgroup")
@@ -404,7 +404,7 @@ class Deaths(Patient):
 
     def test_a_short_trial(self):
         self.daemon = None
-        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "10s", "--out",
+        done = trial("run", "sites/first.yaml", "--trial", "--backend", "manager", "--at-most", "6s", "--out",
                 self.folder / "out",
                      env={**os.environ, "GIUSTO_STATE": str(self.folder / "state")}, timeout=90, preexec_fn=mortal)
         said = done.stdout + done.stderr
@@ -433,6 +433,10 @@ class Deaths(Patient):
             daemon.process.terminate()
         self.assertIn(daemon.process.wait(timeout=20), (0, 4, -signal.SIGKILL), daemon.said())
         self.as_before()
+
+
+if "deaths.py" not in of_today(["deaths.py", "doctor.py"]):  # one of the two has a trial, the other one the next day
+    Deaths.test_a_short_trial = None
 
 
 def running(text):

@@ -145,6 +145,7 @@ class Drift(Patient):
         self.assertIn("drift: cache asks for", self.giusto("status"))
         self.log.flush()
         self.assertIn("drift: cache asks for", Path(self.log.name).read_text())
+        load.terminate()  # what it was for is over
         load.wait()
 
     def test_with_adapt_it_is_served_again_and_gives_back_what_it_needs_no_more(self):

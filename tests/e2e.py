@@ -254,15 +254,15 @@ class Help(unittest.TestCase):
                      "analyze interface", "analyze admission", "analyze criticality", "analyze response", "analyze slo",
                      "analyze map", "analyze bucket", "analyze packets", "export systemd", "export docker", "export podman",
                      "export libvirt", "export kubevirt")
-            measures = ("measure execution", "measure supply", "measure packets", "measure response", "measure latency")
+            measures = ("measure execution", "measure response"), ("measure supply", "measure packets", "measure latency")
             while subprocess.run(["redis-cli", "-p", "7001", "ping"], capture_output=True).returncode:
                 self.assertIsNone(service.poll(), "redis-server has ended")
                 time.sleep(0.05)
             def lane(verbs):
                 typed = {verb: [str(GIUSTO), *shlex.split(examples[verb])] for verb in verbs}
                 return {verb: subprocess.run(words, cwd=ROOT, capture_output=True, text=True) for verb, words in typed.items()}
-            with ThreadPoolExecutor(2) as pool:  # nothing is said of what is measured
-                said = {verb: done for verbs in pool.map(lane, (works, measures)) for verb, done in verbs.items()}
+            with ThreadPoolExecutor() as pool:  # nothing is said of what is measured
+                said = {verb: done for verbs in pool.map(lane, (works, *measures)) for verb, done in verbs.items()}
             for verb, done in said.items():
                 # 6: this machine stalled the load generator, or was taken away
                 codes = (0, 6) if verb in ("measure response", "measure latency") else (0,)

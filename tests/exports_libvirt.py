@@ -1,7 +1,7 @@
 """`giusto export libvirt`, applied to a real libvirtd with a guest in software emulation: its <cputune> checked against libvirt's
 schema, shares and schedulers of the vCPUs' threads measured without it, set while the domain runs, at its start, with a core to
-itself, and under a giusto that the hook has started. In mounts of its own: the host's libvirt, if there is one, is not touched.
-Needs root; exit code 77 where libvirt, QEMU or a kernel cannot be had.
+itself, and under a giusto that the hook has started; two of the four each day, all with GIUSTO_SOAK=1. In mounts of its own:
+the host's libvirt, if there is one, is not touched. Needs root; exit code 77 where libvirt, QEMU or a kernel cannot be had.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "vm"))
 import guest
 import taken
 from guest import ROOT, cpu_time
-from patient import Patient
+from patient import Patient, of_today
 
 GIUSTO = ROOT / "target" / "release" / "giusto"
 CORE = max(os.sched_getaffinity(0))
@@ -196,7 +196,7 @@ class Exports(Patient):
 
     def test_shares_set_while_it_runs_and_at_its_start(self):
         self.libvirtd(("cpu", "cpuset", "cpuacct"))
-        out = self.export("[25ms/100ms, 25ms/100ms]")
+        out = self.export("[40ms/100ms, 40ms/100ms]")  # a guest that boots with less takes long
         threads = self.start(2)
         until("the guest works", self.works)
         self.shares("without <cputune>", threads)
@@ -208,8 +208,8 @@ class Exports(Patient):
             told = virsh("iothreadinfo", "--domain", DOMAIN, "--live").split()[-1]
             self.assertEqual(told, virsh("emulatorpin", "--domain", DOMAIN, "--live").split()[-1], "an I/O thread keeps off")
             self.assertNotIn(str(CORE), told.split(","))
-        self.assertEqual(self.quota(), 0.25)
-        self.kept(self.shares("set while it runs", threads), 0.25)
+        self.assertEqual(self.quota(), 0.4)
+        self.kept(self.shares("set while it runs", threads), 0.4)
         again = subprocess.run([out / "apply.sh"], capture_output=True, text=True)
         self.assertIn("it is applied", again.stderr)
         subprocess.run([out / "undo.sh"], check=True, stdout=subprocess.DEVNULL)
@@ -219,10 +219,10 @@ class Exports(Patient):
         threads = self.start(2, (out / "flight.cputune.xml").read_text())
         self.pinned(threads)
         until("the guest works", self.works)
-        self.kept(self.shares("with <cputune> from its start", threads), 0.25)
+        self.kept(self.shares("with <cputune> from its start", threads), 0.4)
         text = " ".join((out / "flight.cputune.xml").read_text().split())
-        self.assertIn("KEPT: its cap: at most 25 ms in every 100 ms", text)
-        self.assertIn("LOST: 25 ms of processor time in every 100 ms", text)
+        self.assertIn("KEPT: its cap: at most 40 ms in every 100 ms", text)
+        self.assertIn("LOST: 40 ms of processor time in every 100 ms", text)
         self.assertIn("1 core more for edge-1", text)
 
     def test_weights_divide_a_core_and_all_or_nothing_is_set(self):
@@ -274,7 +274,8 @@ class Exports(Patient):
 
     def test_the_hook_has_giusto_adopt_it(self):
         self.libvirtd(("cpuset",))
-        out = self.export("[20ms/100ms, 10ms/100ms]", more="  ground: {start: [sleep, infinity], promise: leftovers}\n")
+        # It boots with no more than these, too.
+        out = self.export("[60ms/100ms, 20ms/100ms]", more="  ground: {start: [sleep, infinity], promise: leftovers}\n")
         # What the site starts is none of libvirt's: Giusto starts it, and there is no unit that it could adopt.
         text = (out / "giusto/edge-1.yaml").read_text()
         self.assertTrue("start:" in text and "systemd" not in text, text)
@@ -294,7 +295,7 @@ class Exports(Patient):
 
             def has_them():
                 shares, _ = self.shares(turn, self.threads(2), 2)
-                return abs(shares[0] - 0.2) < 0.03 and abs(shares[1] - 0.1) < 0.02
+                return abs(shares[0] - 0.6) < 0.04 and abs(shares[1] - 0.2) < 0.03
 
             until("each vCPU has its share", has_them)
             running = subprocess.run(["pgrep", "-x", "giusto"], capture_output=True, text=True).stdout.split()
@@ -302,6 +303,11 @@ class Exports(Patient):
             self.assertEqual(len(ours), 1, "one giusto")
         os.kill(ours[0], signal.SIGINT)
         until("it has ended", lambda: asked().returncode != 0)
+
+
+def load_tests(_, tests, __):
+    found = [test for suite in tests for test in suite]
+    return unittest.TestSuite(of_today(found) if len(found) == 4 else found)  # all, or those that were named
 
 
 if __name__ == "__main__":

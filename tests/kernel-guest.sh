@@ -2,7 +2,8 @@
 # The policy core as the scheduler of a kernel with sched_ext (compute/bpf/servers.bpf.c), in QEMU guests: what it decides is made
 # again natively, budgets are kept by work done, and what such schedulers stumble over.
 #
-#   tests/kernel-guest.sh              all scenes of compute/tests/kernel, on 1 and on 2 processors
+#   tests/kernel-guest.sh              a third of the scenes of compute/tests/kernel, on 1 and on 2 processors, another third every
+#                                      day; all of them with GIUSTO_SOAK=1
 #   tests/kernel-guest.sh N SCENE...   these, on N processors
 #
 # Time in the guests is counted in instructions, 1 ns each (-icount), so that another load of this machine changes nothing;
@@ -61,9 +62,12 @@ if [ $# -gt 0 ]; then
 	guest "$@" || failed=$?
 else
 	# What is measured on one processor, that no other one's instructions count as time; both guests at once.
-	guest 1 shares deadline criticality alone twins calls &
+	# Of what goes together, thirds that take as long as one another.
+	mapfile -t one < <(tests/today.sh 3 'shares deadline' calls 'criticality alone twins')
+	mapfile -t two < <(tests/today.sh 3 'comings many' 'fair_first starved hotplug' killed)
+	guest 1 "${one[*]}" &
 	guests+=($!)
-	guest 2 fair_first comings starved many hotplug killed &
+	guest 2 "${two[*]}" &
 	guests+=($!)
 	for one in "${guests[@]}"; do wait "$one" || { code=$? && ((failed != 0 && failed != 77)) || failed=$code; }; done
 	guests=()

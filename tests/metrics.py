@@ -171,8 +171,13 @@ class Moving(Running):
         group = self.tree() / f"giusto.{name}.service"
         return [int(pid) for file in group.rglob("cgroup.procs") for pid in file.read_text().split()]
 
-    @moves("giusto_service_demand_planned", "giusto_service_demand", "giusto_service_drifted")
-    def test_a_service_that_asks_for_more_than_planned(self):
+    # One run for both, which wait for seconds: a collector is sent something every ten.
+    @moves("giusto_service_demand_planned", "giusto_service_demand", "giusto_service_drifted", "giusto_otlp_dropped")
+    def test_a_service_that_asks_for_more_than_planned_and_a_collector_of_opentelemetry_that_refuses(self):
+        collector = http.server.ThreadingHTTPServer(("127.0.0.1", COLLECTOR), Refuses)
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        self.addCleanup(lambda: (collector.shutdown(), collector.server_close()))
+        self.flags = ("--otlp", f"http://127.0.0.1:{COLLECTOR}")
         quiet = "[sh, -c, 'while :; do if [ -e %s ]; then :; else sleep 0.02; fi; done']" % (self.folder / "busy")
         site = "  cache: {start: %s, tasks: [{wcet: %dms, period: 50ms}], promise: as-if-alone}\n"
         self.start(site % (quiet, 10))
@@ -182,12 +187,17 @@ class Moving(Running):
         self.becomes(lambda value: value > 0.2, "giusto_service_demand")
         self.becomes(lambda value: value == 1, "giusto_service_drifted")
         (self.folder / "busy").unlink()
+        self.becomes(lambda value: value >= 1, "giusto_otlp_dropped")
+        Refuses.status = 200
+        self.until(lambda: self.status()["otlp"]["sent"] > 0, "taken")
+        dropped = self.value("giusto_otlp_dropped")
         self.becomes(lambda value: value < 0.15, "giusto_service_demand")
         self.becomes(lambda value: value == 0, "giusto_service_drifted", 60)
         for wcet in (20, 10):
             self.write(site % (quiet, wcet))
             self.assertEqual(self.ask("reload").returncode, 0, self.log())
             self.becomes(lambda value: abs(value - wcet / 50) < 0.01, "giusto_service_demand_planned")
+        self.assertEqual(self.value("giusto_otlp_dropped"), dropped)
 
     @moves("giusto_core_hi")
     def test_a_service_of_high_criticality_that_needs_more_than_usual(self):
@@ -289,20 +299,6 @@ class Moving(Running):
         self.assertEqual(self.ask("reload").returncode, 0, self.log())
         self.becomes(lambda value: value == 0.1, "giusto_promise_within", percentile="90")
         self.becomes(lambda value: value == 0.1, "giusto_promise_allowed", percentile="90")
-
-    @moves("giusto_otlp_dropped")
-    def test_a_collector_of_opentelemetry_that_refuses(self):
-        collector = http.server.ThreadingHTTPServer(("127.0.0.1", COLLECTOR), Refuses)
-        threading.Thread(target=collector.serve_forever, daemon=True).start()
-        self.addCleanup(lambda: (collector.shutdown(), collector.server_close()))
-        self.flags = ("--otlp", f"http://127.0.0.1:{COLLECTOR}")
-        self.start(service("rests", 1, 10, "[sleep, '1000']"))
-        self.becomes(lambda value: value >= 1, "giusto_otlp_dropped")
-        Refuses.status = 200
-        self.until(lambda: self.status()["otlp"]["sent"] > 0, "taken")
-        dropped = self.value("giusto_otlp_dropped")
-        time.sleep(3)
-        self.assertEqual(self.value("giusto_otlp_dropped"), dropped)
 
     def test_every_documented_metric_is_shown_to_move_and_there_is_no_other(self):
         code = (ROOT / "daemon/src/metrics.rs").read_text()

@@ -3,7 +3,7 @@ again, `giusto-broker` with the planned bucket, and another service, beside othe
 namespace, and programs that take all they can get. With the plan the promise is kept, and what is measured is not above what
 is proven; without it, it is broken. Needs root, two cores, network namespaces, and Go for the broker (exit code 77 without).
 
-    tests/path_topic.py [SECONDS]    of messages, each way; 12 by default
+    tests/path_topic.py [SECONDS]    of messages, each way; 8 by default
 """
 import json
 import os
@@ -16,7 +16,7 @@ import unittest
 
 from running import GIUSTO, ROOT, Running
 
-SECONDS = 12
+SECONDS = 8
 CORE, OTHER_CORE = 1, 0
 # Of this process alone: what one that was killed has left behind has other addresses.
 NETWORK = f"198.18.{os.getpid() % 250}"

@@ -18,6 +18,12 @@ SPOILT = 0.01  # s: the least that the kernel tells. A few holes of 2 ms each br
 TOO_MUCH = 0.05  # of the time of all processors
 
 
+def of_today(things, parts=2):
+    """Every so many, others every day, of what takes long and is much alike; all of them in the soak. As tests/today.sh."""
+    day = int(os.environ.get("GIUSTO_DAY") or time.time() // 86_400)
+    return [one for nth, one in enumerate(things) if os.environ.get("GIUSTO_SOAK") or (nth + day) % parts == 0]
+
+
 def stolen():
     """What a hypervisor took since boot, in seconds of one processor."""
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / os.sysconf("SC_CLK_TCK")

@@ -12,6 +12,10 @@ result=docs/soak.txt
 	cargo test --release --locked -p giusto-analysis --test path_played --test path_every -- --nocapture 2>&1 |
 		grep -E '^test |paths; |nets, |panicked'
 	cargo test --release --locked -p giusto-verify --test coverage -- --nocapture 2>&1 | grep -E 'asked for|panicked'
+	tests/exports-systemd.sh 2>&1 | grep -E "^ok|thousandths|FAILED" || [ ${PIPESTATUS[0]} = 77 ]
+	tests/backend-kernel.sh 2>&1 | grep -E "^three|^backend" || [ ${PIPESTATUS[0]} = 77 ]
+	tests/packets-guest.sh 2>&1 | grep -E "^real: [0-9]" || true
+	tests/kernel-guest.sh 2>&1 | grep -E "^passed|^kernel" || [ ${PIPESTATUS[0]} = 77 ]
 	CALLS=1000000 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 1 calls 2>&1 | grep -E '^replayed|^kernel' || true
 	KILLS=50 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 2 killed 2>&1 | grep -E 'loaders killed|^kernel' || true
 	tests/kernel-mutants.sh 2>&1 | tail -1
@@ -20,12 +24,17 @@ result=docs/soak.txt
 	tests/scipy.sh 200 2>&1 || [ $? = 77 ]
 	tests/curves.sh 5000 2>&1 || [ $? = 77 ]
 	cargo test --release --locked -p giusto-planner --test percentiles -- --nocapture 2>&1 | grep -E '^test|panicked|alone'
+	cargo test --release --locked -p giusto-planner --test standing -- --nocapture 2>&1 | grep -E '^test|panicked'
+	cargo test --release --locked -p giusto-studies --test quick 2>&1 | grep -E '^test|panicked'
 	cargo test --release --locked -p giusto-modes --test explore -- --nocapture 2>&1 | grep -E '^explored|panicked'
 	tests/toys.sh 2>&1 | grep -E '^toy '
 	policy/mutants.sh --all | tail -1
 	policy/prove.sh --all | tail -1 || [ $? = 77 ]
 	policy/prove.sh --faults | tail -1 || [ $? = 77 ]
 	/usr/bin/python3 tests/first.py 20 | grep -E "of 20$|the truth"
+	/usr/bin/python3 tests/stalls.py 2>&1 | grep -E '^test_|^Ran|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
+	/usr/bin/python3 tests/loop.py 2>&1 | grep -E 'jobs in|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
+	/usr/bin/python3 tests/exports_libvirt.py 2>&1 | grep -E '^test_|^Ran|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/doctor.py Kept 2>/dev/null | grep -E "kept|cannot tell"
 	/usr/bin/python3 tests/e2e.py ThisHost 2>&1 | tail -3
 	scripts/spark.sh || true

@@ -5,7 +5,7 @@ From one random plan to the next the calls of apply.sh, played with virtual CPUs
 that keeps its promise any of its budget. Killed at any call it can be called again; undone, all is as it was found; what is
 in the way is told.
 
-  xen-changes.py [SEED [PAIRS]]      (default 1 and 40; a fixed seed is a fixed sample)
+  xen-changes.py [SEED [PAIRS [PLAYS]]]   PLAYS of each change (default 1, 40, 25; a fixed seed is a fixed sample)
   xen-changes.py --broken [WORD...]  apply.sh with faults in it (those whose names have one of the words): each must be found out
 """
 
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -254,7 +255,7 @@ def played(rng, before, after, calls):
     return checked
 
 
-def run(seed, pairs, fault=None):
+def run(seed, pairs, fault=None, plays=25):
     """How many cases of each sort there were. Errors: `Failed`."""
     rng = random.Random(seed)
     counted = ("pairs", "plans that do not fit", "calls", "periods of virtual CPUs", "moves", "kills", "kills between the steps")
@@ -282,16 +283,16 @@ def run(seed, pairs, fault=None):
             if len(scripts) < 2:
                 counts["plans that do not fit"] += 1
                 continue
-            one_pair(rng, Host(here / "host", cores), scripts, counts)
+            one_pair(rng, Host(here / "host", cores), scripts, counts, plays)
             counts["pairs"] += 1
     return counts
 
 
-def one_pair(rng, host, scripts, counts):
+def one_pair(rng, host, scripts, counts, each):
     host.begin(DOMAINS)
     found = host.state()
     for nth, script in enumerate([*scripts, scripts[0]]):
-        before, killed, plays = host.state(), [], 25
+        before, killed, plays = host.state(), [], each
         if nth == 2:
             # Killed after any of its calls, or as it waits between the steps, and called again.
             if rng.random() < 0.5:
@@ -407,9 +408,9 @@ def main(words):
             except Failed as why:
                 print(f"found: {name}: {str(why)[:110]}", flush=True)
         return 1 if survived else 0
-    seed, pairs = (int(words[0]) if words else 1), (int(words[1]) if len(words) > 1 else 40)
+    seed, pairs, plays = [int(given or default) for given, default in zip_longest(words, (1, 40, 25))]
     try:
-        counts = run(seed, pairs)
+        counts = run(seed, pairs, plays=plays)
         told = in_the_way()
     except Failed as why:
         print(f"FAILED with seed {seed}: {why}")
