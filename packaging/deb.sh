@@ -21,7 +21,8 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(dpkg-parsechangelog -l packaging
 # Without symbols and without this machine's paths.
 . packaging/flags.sh
 export CARGO_TARGET_DIR=$PWD/target
-cargo build --release --locked --quiet --workspace --bin giusto --example pages
+# The compiler of C heeds that time, so that Cargo would build all anew with it and without it; no source has a time in it.
+env -u SOURCE_DATE_EPOCH cargo build --release --locked --quiet --workspace --bin giusto --example pages
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -93,7 +93,6 @@ set -m
 	part "statistics beside SciPy" tests/scipy.sh
 	part "path bounds beside pycpa and DNC" tests/curves.sh
 	part "import giusto: values, types, notebooks" tests/python.sh
-	part "formats" /usr/bin/python3 tests/formats.py
 	part "recordings of other tools" /usr/bin/python3 tests/import.py
 	part "reports in a browser" /usr/bin/python3 tests/report.py
 	part "end to end: what is analyzed, judged and refused" /usr/bin/python3 tests/e2e.py \
@@ -112,11 +111,16 @@ part "deaths: the host is left as it was, a sample" /usr/bin/python3 tests/death
 part "parked cores: offline while giusto runs, online however it ends" /usr/bin/python3 tests/parking.py
 part "backends: real-time groups and quotas under giusto run" /usr/bin/python3 tests/backends.py
 part "hostile services: the others keep their promises, a sample" /usr/bin/python3 tests/hostile.py
+part "enforcement under cgroup v2, in a guest, a half every day" tests/v2.sh
+part "first commands, started services and containers under cgroup v2, in a guest" tests/services-guest.sh
+# The two longest of the guests: one of them every day.
+longest=$(tests/today.sh 2 exports-systemd backend-kernel | head -1)
+[ "$longest" != backend-kernel ] || part "giusto run with its scheduler in the kernel, in a guest" tests/backend-kernel.sh
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
 part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/modes_vm.py
 part "exports to libvirt: shares of virtual CPUs, the hook" /usr/bin/python3 tests/exports_libvirt.py
-part "exports to Podman, and containers that are adopted" /usr/bin/python3 tests/exports_containers.py
+part "exports to Docker or Podman, and containers that are adopted" /usr/bin/python3 tests/exports_containers.py
 part "packets: attacks from containers and outside, a sample" /usr/bin/python3 tests/attacks.py
 part "modes: policies, deaths, forgeries" /usr/bin/python3 tests/modes.py
 part "hostile agents: forged tasks, deaths at every step, floods" /usr/bin/python3 tests/hostile_agents.py
@@ -134,7 +138,7 @@ part "response: real services, a stall felt in full" /usr/bin/python3 tests/resp
 part "the first five minutes: make run, and wrong execution times" /usr/bin/python3 tests/first.py
 part "drift: told, and adapted to" /usr/bin/python3 tests/drift.py
 # Built before several need it.
-until grep -q ' coordination: laws' "$results"; do sleep 1; done
+until grep -q ' coordination: laws' "$results" || ! kill -0 "$beside" 2>/dev/null; do sleep 1; done
 tests/server.sh || exit 1
 # These need neither a quiet machine nor Giusto's place on it: two at a time, as they wait much. Beside them comes what uses that
 # place, but measures nothing that others' load could change.
@@ -142,15 +146,7 @@ set -m
 {
 	renice -n 10 $BASHPID >/dev/null
 	{
-		# The two longest of the guests: one of them every day.
-		for longest in $(tests/today.sh 2 exports-systemd backend-kernel); do
-			case $longest in
-			exports-systemd) part "exports to systemd, in a guest" tests/exports-systemd.sh ;;
-			*) part "giusto run with its scheduler in the kernel, in a guest" tests/backend-kernel.sh ;;
-			esac
-		done
-		part "first commands and started services under cgroup v2, in a guest" tests/services-guest.sh
-		part "enforcement under cgroup v2, in a guest, a half every day" tests/v2.sh
+		[ "$longest" != exports-systemd ] || part "exports to systemd, in a guest" tests/exports-systemd.sh
 		part "packets under Debian's kernel, in a guest, a half every day" tests/packets-guest.sh
 		part "modes over vsock, in a guest" tests/vsock-guest.sh
 		part "promises for pods: placement and admission over objects in memory" kubernetes/test.sh
@@ -175,6 +171,7 @@ part "stalls of giusto itself, in each phase" /usr/bin/python3 tests/stalls.py
 part "the page, in a browser" /usr/bin/python3 tests/web.py
 part "the plan is the contract: reviewed, enforced, refused" /usr/bin/python3 tests/contract.py
 part "packets: threads, buckets and the way back" /usr/bin/python3 tests/packets.py
+part "formats" /usr/bin/python3 tests/formats.py
 part "end to end: on this host" /usr/bin/python3 tests/e2e.py ThisHost Percentiles Help Refusals SeveralHosts Supply
 part "recorded: traces of cores, requests and budgets, and around late jobs" /usr/bin/python3 tests/recorded.py
 part "doctor and demo: a newcomer's first commands" /usr/bin/python3 tests/doctor.py Doctor Demo Kept
