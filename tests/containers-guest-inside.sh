@@ -1,5 +1,5 @@
-# Inside the guest of tests/services-guest.sh, by busybox: containers that runc has made, adopted under cgroup v2. Their limits hold
-# while giusto enforces, their runtime does what it always does, and afterwards they are where they were.
+# Inside the guest of tests/services-guest.sh, by busybox: containers that runc has made, adopted under cgroup v2. Their limits
+# hold while giusto enforces, their runtime does what it always does, and afterwards they are where they were.
 . "$(dirname "$0")/inside.sh"
 export XDG_RUNTIME_DIR=/run
 bundle=$2

@@ -2,8 +2,8 @@
 # Coordination: laws of the parts, every behaviour of epochs in small ensembles, and real servers under faults. No time is asserted.
 #   tests/coordination.sh laws        what only computes; all else is played by
 #   tests/coordination.sh servers     after that
-#   tests/coordination.sh [soak]      both; soak: 160 fault runs and a campaign of 1,000, long traces, mixed ensembles, five servers, wide bounds,
-#                                     all of upstream's tests that are named, ten million inputs at the ports
+#   tests/coordination.sh [soak]      both; soak: 160 fault runs, a campaign of 1,000, long traces, mixed ensembles, five servers,
+#                                     wide bounds, all of upstream's tests that are named, ten million inputs at the ports
 # Fetches once what it needs (Maven Central, PyPI); works offline after that. Exit 77: this machine has no Java, Maven or etcd.
 set -euo pipefail
 cd "$(dirname "$0")/../coordination"
@@ -176,6 +176,7 @@ if [ -n "${GIUSTO_SOAK:-}" ]; then
 else
 	full_log() { campaign --kind three --runs 1 --directed full-log | tail -n 1; }
 	# One fault of the two every day.
-	both "seeded $(../tests/today.sh 2 "forgotten-entry entry-gate-removed 1" "forgotten-promise reservation-skipped 1")" full_log
+	fault=$(../tests/today.sh 2 "forgotten-entry entry-gate-removed 1" "forgotten-promise reservation-skipped 1")
+	both "seeded $fault" full_log
 	both "campaign --runs 1 --kind dynamic" "campaign --runs 1 --kind tls"
 fi

@@ -49,5 +49,6 @@ SITE
 for site in site own; do target/release/giusto export systemd "$work/$site.yaml" --out "$work/$site" >>"$work/files"; done
 target/release/giusto export libvirt "$work/site.yaml" --out "$work/machines" >>"$work/files"
 # Beside others it takes as long as they let it.
-GUEST_TIMEOUT=${GUEST_TIMEOUT:-1200} GUEST_CORES=4 tests/debian-guest.sh tests/exports-systemd-inside.sh "$work/site/guest" /export "$work/own/guest" /own \
+GUEST_TIMEOUT=${GUEST_TIMEOUT:-1200} GUEST_CORES=4 tests/debian-guest.sh tests/exports-systemd-inside.sh \
+	"$work/site/guest" /export "$work/own/guest" /own \
 	"$work/machines/guest" /machines "$work/expected" /expected target/release/giusto /usr/bin/giusto

@@ -49,14 +49,13 @@ def until(what, holds, patience=30):
     return found
 
 
-def installed(*programs_and_packages):
+def install(programs, packages):
     """Installs what is missing. Errors: CannotRun."""
-    programs, packages = programs_and_packages
     if all(map(shutil.which, programs)):
         return
     subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL)
-    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, "python3-yaml"]
-    if subprocess.run(install, stdout=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}).returncode:
+    words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, "python3-yaml"]
+    if subprocess.run(words, stdout=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}).returncode:
         raise CannotRun(f"{packages[0]} cannot be installed from this machine's package mirror")
 
 
@@ -95,7 +94,7 @@ class Engine:
         self("run", "-d", "--network=none", "--name", f"giusto-{name}", *flags, IMAGE, "/bin/sh", "-c", "while :; do :; done")
 
     def remove(self, name, check=True):
-        self("rm", "-f", f"giusto-{name}", check=check)
+        self(*self.at_once, f"giusto-{name}", check=check)
 
     def real_time(self, name):
         """Lets its threads be real-time threads, as --cpu-rt-runtime does, where the kernel has real-time groups (cgroup v1)."""
@@ -129,9 +128,10 @@ class Engine:
 
 class Podman(Engine):
     name, socket, parent = "podman", Path("/run/podman/podman.sock"), "libpod_parent"
+    at_once = ("rm", "-f", "-t", "0")  # else it asks first, and waits ten seconds
 
     def prepare(self, folder):
-        installed(("podman", "runc"), ("podman", "runc"))
+        install(("podman", "runc"), ("podman", "runc"))
         self.words = ["/usr/bin/podman", "--root", folder / "root", "--runroot", folder / "run", "--cgroup-manager", "cgroupfs"]
         self.words += ["--events-backend", "file", "--storage-driver", "vfs", "--runtime", "runc"]
         # What this machine may give: an engine asks for more open files than it may have itself.
@@ -143,9 +143,10 @@ class Podman(Engine):
 
 class Docker(Engine):
     name, socket, parent = "docker", Path("/run/docker.sock"), "docker"
+    at_once = ("rm", "-f")
 
     def prepare(self, folder):
-        installed(("dockerd", "/usr/bin/docker"), ("docker.io",))
+        install(("dockerd", "/usr/bin/docker"), ("docker.io",))
         self.words = ["/usr/bin/docker", "-H", f"unix://{self.socket}"]
         # A network of its own is what it does not get.
         words = ["dockerd", "--data-root", folder / "root", "--exec-root", folder / "run", "--pidfile", folder / "pid"]
@@ -446,6 +447,9 @@ if __name__ == "__main__":
     if os.geteuid() != 0:
         print("containers: SKIPPED: run as root", file=sys.stderr)
         sys.exit(77)
+    if NAME not in ENGINES:
+        print(f"containers: GIUSTO_ENGINE is {NAME}; expected {' or '.join(ENGINES)}", file=sys.stderr)
+        sys.exit(2)
     try:
         with tempfile.TemporaryDirectory() as folder:
             ENGINES[NAME](Path(folder)).close()

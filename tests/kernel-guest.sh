@@ -2,8 +2,8 @@
 # The policy core as the scheduler of a kernel with sched_ext (compute/bpf/servers.bpf.c), in QEMU guests: what it decides is made
 # again natively, budgets are kept by work done, and what such schedulers stumble over.
 #
-#   tests/kernel-guest.sh              a third of the scenes of compute/tests/kernel, on 1 and on 2 processors, another third every
-#                                      day; all of them with GIUSTO_SOAK=1
+#   tests/kernel-guest.sh              a third of the scenes of compute/tests/kernel, on 1 and on 2 processors, another third
+#                                      every day; all of them with GIUSTO_SOAK=1
 #   tests/kernel-guest.sh N SCENE...   these, on N processors
 #
 # Time in the guests is counted in instructions, 1 ns each (-icount), so that another load of this machine changes nothing;

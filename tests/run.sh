@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything `make test` proves, in three rows beside one another; goes on after a part that fails, and lists those at the end.
-# Only without a build it stops at once. What fails is run again, and it says so and is counted: single tests in Python, Rust and Go
-# (tests/patient.py), other parts as a whole. What failed although a hypervisor took nothing, and then passed, is listed as FLAKY.
+# Only without a build it stops at once. What fails is run again, and it says so and is counted: single tests in Python, Rust and
+# Go (tests/patient.py), other parts as a whole. What failed although a hypervisor took nothing, and then passed, is listed as
+# FLAKY.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . packaging/flags.sh

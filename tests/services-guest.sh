@@ -7,13 +7,21 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 giusto=target/release/giusto tests=$PWD/tests parts=("$@")
 (($#)) || parts=(first-guest services-guest containers-guest)
-[ -x /usr/sbin/runc ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runc; } >/dev/null || {
+for part in "${parts[@]}"; do
+	[ -e "tests/$part-inside.sh" ] || {
+		echo "there is no part $part; expected some of first-guest services-guest containers-guest" >&2
+		exit 2
+	}
+done
+export DEBIAN_FRONTEND=noninteractive
+[ -x /usr/sbin/runc ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends runc; } >/dev/null || {
 	echo "runc cannot be installed from this machine's package mirror" >&2
 	exit 77
 }
 bundle=$(mktemp -d)
 trap 'rm -rf "$bundle"' EXIT
-# A container that never rests, with 20 tasks and 64 MB at most. Its mounts are those that runc makes by itself, but for v2's tree.
+# A container that never rests, with 20 tasks and 64 MB at most. Its mounts are those that runc makes by itself, but for v2's
+# tree.
 (cd "$bundle" && runc spec && /usr/bin/python3 - <<'SPEC'
 import json
 from pathlib import Path

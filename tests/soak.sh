@@ -35,7 +35,8 @@ result=docs/soak.txt
 	/usr/bin/python3 tests/stalls.py 2>&1 | grep -E '^test_|^Ran|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/loop.py 2>&1 | grep -E 'jobs in|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
 	for engine in docker podman; do
-		GIUSTO_ENGINE=$engine /usr/bin/python3 tests/exports_containers.py 2>&1 | grep -E '^Ran|FAILED|of a core' || [ ${PIPESTATUS[0]} = 77 ]
+		GIUSTO_ENGINE=$engine /usr/bin/python3 tests/exports_containers.py 2>&1 |
+			grep -E '^Ran|FAILED|of a core' || [ ${PIPESTATUS[0]} = 77 ]
 	done
 	/usr/bin/python3 tests/exports_libvirt.py 2>&1 | grep -E '^test_|^Ran|FAILED' || [ ${PIPESTATUS[0]} = 77 ]
 	/usr/bin/python3 tests/doctor.py Kept 2>/dev/null | grep -E "kept|cannot tell"

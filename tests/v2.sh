@@ -18,7 +18,8 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 guest() {
-	GUEST_TIMEOUT=${GUEST_TIMEOUT:-600} tests/guest.sh "$binary" /usr/bin/chrt /usr/bin/redis-server /usr/bin/setpriv -- $few "$binary" "$@" 2>&1 | tee "$log"
+	GUEST_TIMEOUT=${GUEST_TIMEOUT:-600} tests/guest.sh "$binary" /usr/bin/{chrt,redis-server,setpriv} -- \
+		$few "$binary" "$@" 2>&1 | tee "$log"
 }
 guest "$@" || grep -q '^guest exit code: ' "$log" || {
 	# Seen once, cause not found (docs/status.md): said, so that it is noticed where it comes again.

@@ -50,10 +50,11 @@ impl Managers {
         self.managers.insert(core, Manager::start(core, order, beats)?);
         Ok(())
     }
+}
 
-    fn on(&self, server: &ServicePlan) -> Result<&Manager, Error> {
-        self.managers.get(&server.core).ok_or_else(|| refused(server, "is not held by a manager"))
-    }
+/// The manager of the core of `server`.
+fn on<'a>(managers: &'a BTreeMap<u32, Manager>, server: &ServicePlan) -> Result<&'a Manager, Error> {
+    managers.get(&server.core).ok_or_else(|| refused(server, "is not held by a manager"))
 }
 
 impl Backend for Managers {
@@ -127,7 +128,7 @@ impl Backend for Managers {
     }
 
     fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
-        let manager = self.managers.get(&server.core).ok_or_else(|| refused(server, "is not held by a manager"))?;
+        let manager = on(&self.managers, server)?;
         if let Some((_, handle)) = self.held.get_mut(&key(server)) {
             return manager.take_in(handle, members, record);
         }
@@ -238,7 +239,7 @@ impl Backend for Managers {
 
     fn handle(&self, server: &ServicePlan) -> Result<Box<dyn BudgetHandle>, Error> {
         let (_, handle) = self.held.get(&key(server)).ok_or(Error::NoThread)?;
-        Ok(Box::new(self.on(server)?.lever(handle)?))
+        Ok(Box::new(on(&self.managers, server)?.lever(handle)?))
     }
 
     fn prefer(

@@ -127,30 +127,40 @@ impl Group {
 
     /// The cgroup of members that come from `home`, made unless it is there.
     fn folder_for(&mut self, home: &Path, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
+        let one_only = matches!(self.freezer, Freezer::V1(_)) || self.part.is_some() || self.contained;
+        if let Some(only) = self.folders.first().filter(|_| one_only) {
+            return Ok(only.path.clone());
+        }
         // With a container its runtime removes what is below its cgroup.
         let before = self.folders.len();
         self.folders.retain(|folder| folder.path.is_dir());
         self.changed |= self.folders.len() < before;
-        let at_root = self.freezer.root().join(format!("giusto.{}", self.name));
-        let wanted = match names::is_service(home) {
-            true => home.join("managed"),
-            false if self.takes_members_where_they_are(home) => home.join(format!("giusto.{}", self.name)),
-            false => at_root.clone(),
+        let apart = self.apart(home);
+        let wanted = match self.takes_members_where_they_are(home) {
+            true => home.join(format!("giusto.{}", self.name)),
+            false => apart.clone(),
         };
         let find = |is_it: &dyn Fn(&Path) -> bool| self.folders().find(|folder| is_it(folder)).map(Path::to_path_buf);
-        let one_only = matches!(self.freezer, Freezer::V1(_)) || self.part.is_some() || self.contained;
-        let there = find(&|folder| one_only || home.starts_with(folder) || folder == wanted);
-        if let Some(path) = there {
+        if let Some(path) = find(&|folder| home.starts_with(folder) || folder == wanted) {
             return Ok(path);
         }
-        let instead = find(&|folder| folder == at_root);
-        match self.make(&wanted, home, record) {
+        let instead = find(&|folder| folder == apart);
+        let home = home.join("cgroup.procs");
+        match self.make(&wanted, &home, record) {
             // It may be forbidden there (cgroup.max.descendants).
-            Err(Error::Kernel { .. }) if wanted != at_root => match instead {
+            Err(Error::Kernel { .. }) if wanted != apart => match instead {
                 Some(path) => Ok(path),
-                None => self.make(&at_root, home, record).map(|()| at_root),
+                None => self.make(&apart, &home, record).map(|()| apart),
             },
             made => made.map(|()| wanted),
+        }
+    }
+
+    /// The cgroup away from others': below that of the service, if Giusto started it, else below the root.
+    fn apart(&self, home: &Path) -> PathBuf {
+        match names::is_service(home) {
+            true => home.join("managed"),
+            false => self.freezer.root().join(format!("giusto.{}", self.name)),
         }
     }
 
@@ -163,13 +173,6 @@ impl Group {
         matches!(self.freezer, Freezer::V2(_)) && below() && !ours() && is_domain()
     }
 
-    fn make(&mut self, path: &Path, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
-        let home = home.join("cgroup.procs");
-        record.intend(&self.held(path, &home)).map_err(Error::Journal)?;
-        make(path)?;
-        self.open(path, &home)
-    }
-
     fn make_for_threads(
         &mut self,
         part: u32,
@@ -177,40 +180,26 @@ impl Group {
         home: &Path,
         record: &mut dyn Recorder,
     ) -> Result<(), Error> {
-        let root = self.freezer.root();
-        match self.freezer {
-            Freezer::V2(_) => {
-                // Threads of a process stay below one group: the process goes there as a whole first.
-                let parent = match names::is_service(home) {
-                    true => home.join("managed"),
-                    false => root.join(format!("giusto.{}", self.name)),
-                };
-                if !parent.is_dir() {
-                    record.intend(&self.held(&parent, &home.join("cgroup.procs"))).map_err(Error::Journal)?;
-                    make(&parent)?;
-                    write(&parent.join("cgroup.procs"), &leader.to_string())?;
-                }
-                let (path, home) = (parent.join(part.to_string()), parent.join("cgroup.threads"));
-                record.intend(&self.held(&path, &home)).map_err(Error::Journal)?;
-                make(&path)?;
-                write(&path.join("cgroup.type"), "threaded")?;
-                self.open(&path, &home)
-            }
-            Freezer::V1(_) => {
-                let (path, home) = (root.join(format!("giusto.{}.{part}", self.name)), home.join("tasks"));
-                record.intend(&self.held(&path, &home)).map_err(Error::Journal)?;
-                make(&path)?;
-                self.open(&path, &home)
-            }
+        if let Freezer::V1(root) = &self.freezer {
+            let path = root.join(format!("giusto.{}.{part}", self.name));
+            return self.make(&path, &home.join("tasks"), record);
         }
+        // Threads of a process stay below one group: the process goes there as a whole first.
+        let parent = self.apart(home);
+        if !parent.is_dir() {
+            record.intend(&self.held(&parent, &home.join("cgroup.procs"))).map_err(Error::Journal)?;
+            make(&parent)?;
+            write(&parent.join("cgroup.procs"), &leader.to_string())?;
+        }
+        let path = parent.join(part.to_string());
+        self.make(&path, &parent.join("cgroup.threads"), record)?;
+        write(&path.join("cgroup.type"), "threaded")
     }
 
-    fn held(&self, folder: &Path, home: &Path) -> Undo {
-        let (folder, home, before, core) = (folder.into(), home.into(), self.before, self.core);
-        Undo::Held { folder, home, before, core, cores: self.cores.clone() }
-    }
-
-    fn open(&mut self, path: &Path, home: &Path) -> Result<(), Error> {
+    /// Makes a cgroup of this group, whose members are written to the file `home` in the end.
+    fn make(&mut self, path: &Path, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
+        record.intend(&self.held(path, home)).map_err(Error::Journal)?;
+        make(path)?;
         let switch = path.join(match self.freezer {
             Freezer::V1(_) => "freezer.state",
             Freezer::V2(_) => "cgroup.freeze",
@@ -219,6 +208,11 @@ impl Group {
         self.folders.push(Folder { path: path.into(), home: home.into(), switch });
         self.changed = true;
         Ok(())
+    }
+
+    fn held(&self, folder: &Path, home: &Path) -> Undo {
+        let (folder, home, before, core) = (folder.into(), home.into(), self.before, self.core);
+        Undo::Held { folder, home, before, core, cores: self.cores.clone() }
     }
 
     /// Takes a process with all its threads, or (in a threaded group) one thread in, and binds it to the core; returns the

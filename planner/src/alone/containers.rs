@@ -45,8 +45,8 @@ impl Engine {
         match self {
             Engine::Docker => {
                 "\t[ \"$(docker inspect --format '{{.HostConfig.NanoCpus}}' \"$1\")\" = 0 ] ||\n\
-                 \t\tstop \"container $1 was started with --cpus, beside which Docker sets no quota; expected --cpu-quota, or the \
-                 flags of its file here\"\n"
+                 \t\tstop \"container $1 was started with --cpus, beside which Docker sets no quota; expected \
+                 --cpu-quota, or the flags of its file here\"\n"
             }
             Engine::Podman => "",
         }
