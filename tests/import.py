@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GIUSTO = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "giusto"
 TURNS = 300
+SLEEPS = 100_000  # ns; a timer that is due at once may fire before the thread is off the processor
 NAME = "turn [0] = 1"
 PROGRAM = f"""
 import os, sys, time
@@ -33,7 +34,7 @@ for turn in range({TURNS}):
     woke, ran = time.monotonic_ns(), time.thread_time_ns()
     while time.thread_time_ns() - ran < 200_000 * (turn % 7):
         pass
-    turns.append((woke, time.monotonic_ns(), time.thread_time_ns() - ran, int(early > 0)))
+    turns.append((woke, time.monotonic_ns(), time.thread_time_ns() - ran, early))
 time.sleep(0.01)
 for turn in turns:
     print(*turn)
@@ -175,7 +176,7 @@ def compare(log, jobs, grain, whole):
 
 def begun(log):
     """How many jobs the turns are: one that is due before the last one is done does not sleep, and goes on with its job."""
-    return sum(slept for *_, slept in log)
+    return sum(early > 0 for *_, early in log)
 
 
 def main():
@@ -198,10 +199,9 @@ def main():
                 held = compare(log, jobs, 1000, False)
                 assert held < TURNS, held
                 assert file == "trace" or report["losses"], report
-                # None may be longer than a turn can be: one that spans missing events would be.
-                long = max((finish - release for release, finish, _ in jobs), default=0)
-                longest = max(done - woke for woke, done, *_ in log)
-                assert long < longest + 50_000_000, (long, longest)
+                # One that spans missing events would go on from one turn to another, between which the program slept.
+                for release, finish, _ in jobs:
+                    assert sum(release < woke < finish for woke, _, _, early in log if early > SLEEPS) <= 1, (release, finish, log)
                 # A loss cuts nothing off where the thread slept before it, for all that the trace tells.
                 if held and (file == "trace" or report["cut_off"]):
                     break

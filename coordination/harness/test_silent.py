@@ -8,9 +8,10 @@ import recovery
 import wire
 from wires import WiredEnsemble
 
-# A lost leader is noticed after half a second; stock waits 30 s for one that does not answer, and elects it again.
-CONFIG = {"tickTime": 100, "syncLimit": 5, "initLimit": 300}
-ENOUGH_S = 20.0
+# A lost leader is noticed after 1.5 s, in which each server of a busy machine runs; stock waits 90 s for one that does not answer,
+# and elects it again.
+CONFIG = {"tickTime": 300, "syncLimit": 5, "initLimit": 300}
+ENOUGH_S = 60.0
 
 
 class Silent(unittest.TestCase):
@@ -50,7 +51,7 @@ class Silent(unittest.TestCase):
             self.assertTrue(recovery.first_write([s.client for s in others], ENOUGH_S))
             for s in others:
                 self.assertIn("led, and fell silent", s.text())
-                self.assertNotIn("was elected, and does not answer", s.text())
+                self.assertNotIn(f"Server {leader.number} was elected, and does not answer", s.text())
             e.heal()
             e.wait_whole(60)
 
@@ -62,9 +63,9 @@ class Silent(unittest.TestCase):
             session.close()
             e.deafen(leader)
             end = time.monotonic() + ENOUGH_S
-            while "No quorum has answered" not in leader.text() and time.monotonic() < end:
+            while leader.mode() == "leader":
+                self.assertLess(time.monotonic(), end, "it leads still, though nothing reaches it")
                 time.sleep(0.05)
-            self.assertIn("No quorum has answered", leader.text())
             others = [s for s in e.servers if s is not leader]
             self.assertTrue(recovery.first_write([s.client for s in others], ENOUGH_S))
             e.heal()
