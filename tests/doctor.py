@@ -327,6 +327,47 @@ class Init(Patient):
         together(lambda: found("giusto-test.service", "giusto-test.service", "systemd: 'giusto-test.service'"),
                  lambda: found(f"docker-{identity}.scope", identity[:12], f"cgroup: 'docker-{identity}.scope'"))
 
+    @unittest.skipUnless(ROOT_USER and shutil.which("redis-server"), "needs root and redis-server")
+    def test_pods_get_promises(self):
+        """A container's cgroup as containerd makes it, and pods as kubectl prints them; tests/kubernetes.py has real ones."""
+        v1 = Path("/sys/fs/cgroup/systemd")
+        identity = "5e2f" * 16
+        group = (v1 if v1.exists() else Path("/sys/fs/cgroup")) / f"cri-containerd-{identity}.scope"
+
+        def pod(name, labels, *containers, of=identity):
+            return {"metadata": {"name": name, "namespace": "shop", "labels": labels},
+                    "spec": {"containers": [{"name": container} for container in containers]},
+                    "status": {"containerStatuses": [{"name": container, "containerID": f"containerd://{of}"} for container in containers]}}
+
+        with tempfile.TemporaryDirectory() as folder, redis(at_random(200)) as pid:
+            try:
+                group.mkdir()
+                (group / "cgroup.procs").write_text(str(pid))
+                pods, out = Path(folder) / "pods.json", Path(folder) / "promises.yaml"
+                own = {"app": "cache", "pod-template-hash": "1234"}
+                pods.write_text(json.dumps({"kind": "List", "items": [
+                    pod("elsewhere-0", {"app": "elsewhere"}, "main", of="0" * 64), pod("bare", {"pod-template-hash": "1"}, "main"),
+                    pod("cache-0", own, "log", "redis"), pod("cache-1", {**own, "pod-template-hash": "5678"}, "log", "redis")]}))
+                _, err, _ = run("init", "--kubernetes", pods, "--for", "1s", codes=(6,))
+                for words in ("shop/elsewhere-0: it does not run on this machine", "shop/bare: it has no label",
+                              "shop/cache-0: it has containers log, redis", "no promise can be written for any of the 4 pods"):
+                    self.assertIn(words, err)
+                _, err, _ = run("init", "--kubernetes", pods, "--container", "redis", "--for", "4s", "--out", out)
+                self.assertIn("shop/cache-1: as one before it", err)
+                text = out.read_text()
+                self.assertEqual(text.count("kind: Promise\n"), 1)
+                for line in ('  namespace: "shop"', '      "app": "cache"', '  container: "redis"'):
+                    self.assertIn(f"\n{line}\n", text)
+                self.assertNotIn("1234", text)
+                self.assertRegex(text, r'\n    arrivals:\n      poisson: "\d')
+                run("init", "--kubernetes", pods, "--out", out, codes=(2,))
+            finally:
+                (group.parent / "cgroup.procs").write_text(str(pid))
+                group.rmdir()
+            pods.write_text("{}")
+            _, err, _ = run("init", "--kubernetes", pods, codes=(2,))
+            self.assertIn("expected pods as 'kubectl get pods -o json' prints them", err)
+
     def test_what_is_not_there_or_does_nothing_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
             site = Path(folder) / "site.yaml"

@@ -240,7 +240,7 @@ class Help(unittest.TestCase):
                 ["measure", "execution"], ["measure", "response"], ["measure", "supply"], ["measure", "latency"],
                 ["measure", "packets"], ["measure", "import"], ["verify"], ["study", "list"], ["study", "run"],
                 ["export", "systemd"], ["export", "docker"], ["export", "podman"], ["export", "libvirt"], ["export", "kubevirt"],
-                ["export", "xen"],
+                ["export", "kubernetes"], ["export", "xen"],
                 ["analyze", "share"],
                 ["analyze", "plane"], ["analyze", "interface"], ["analyze", "admission"], ["analyze", "criticality"], ["analyze", "response"],
                 ["analyze", "slo"], ["analyze", "map"], ["analyze", "bucket"], ["analyze", "packets"], ["analyze", "trace"]]
@@ -253,7 +253,7 @@ class Help(unittest.TestCase):
             works = ("demo", "check", "plan", "diff", "explain", "simulate", "analyze share", "analyze plane",
                      "analyze interface", "analyze admission", "analyze criticality", "analyze response", "analyze slo",
                      "analyze map", "analyze bucket", "analyze packets", "export systemd", "export docker", "export podman",
-                     "export libvirt", "export kubevirt")
+                     "export libvirt", "export kubevirt", "export kubernetes")
             measures = ("measure execution", "measure response"), ("measure supply", "measure packets", "measure latency")
             while subprocess.run(["redis-cli", "-p", "7001", "ping"], capture_output=True).returncode:
                 self.assertIsNone(service.poll(), "redis-server has ended")

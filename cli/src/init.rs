@@ -6,7 +6,7 @@ use crate::generator::generator;
 use crate::plan;
 use crate::table::{json, say};
 use crate::tell::tell;
-use giusto_daemon::{Answered, Draft, Observed, Signals};
+use giusto_daemon::{Answered, Draft, Observed, Signals, Summary};
 use giusto_measure::watch::{watch_process, Watched};
 use giusto_measure::{LoadPlan, Served};
 use giusto_model::{Arrivals, Duration, Load, Rate};
@@ -26,14 +26,14 @@ const OVER: Duration = Duration::from_secs(5);
 
 /// Watches a service that runs, and writes a site file that describes it.
 pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
-    if args.out.is_file() && !args.force {
-        let shown = args.out.display();
-        return Err(Failure::input(format!(
-            "{shown} exists already; expected another --out, or --force to replace it"
-        )));
+    if let Some(pods) = &args.kubernetes {
+        return crate::init_pods::init(args, pods);
     }
-    let found = giusto_daemon::find(&args.adopt).map_err(Failure::input)?;
-    let watched = watched(args, &found.pids, &found.adopt.to_string())?;
+    let Some(adopt) = &args.adopt else { return Err(Failure::input("expected --adopt SERVICE or --kubernetes FILE")) };
+    let file = args.out.clone().unwrap_or_else(|| "site.yaml".into());
+    is_free(&file, args.force)?;
+    let found = giusto_daemon::find(adopt).map_err(Failure::input)?;
+    let watched = watched(args.length, &found.pids, &found.adopt.to_string())?;
     let served = giusto_measure::serves(&found.pids);
     let answered = match served {
         Ok(Served::Http(address)) => asked(address),
@@ -44,11 +44,20 @@ pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
     let observed =
         Observed { found: &found, watched: &watched, served: &served, answered, host: &host, cores: &facts.cores };
     let draft = giusto_daemon::draft(&observed, &facts).map_err(Failure::cannot_tell)?;
-    save(&args.out, &draft.text)?;
+    save(&file, &draft.text)?;
     match args.json {
-        true => json(&json!({"site": args.out, "observed": draft.summary})),
-        false => told(args, &draft, &facts),
+        true => json(&json!({"site": file, "observed": draft.summary})),
+        false => told(&file, &draft, &facts),
     }
+}
+
+/// A file that is there is replaced with --force only.
+pub(crate) fn is_free(file: &Path, force: bool) -> Result<(), Failure> {
+    if !file.is_file() || force {
+        return Ok(());
+    }
+    let shown = file.display();
+    Err(Failure::input(format!("{shown} exists already; expected another --out, or --force to replace it")))
 }
 
 /// Requests of its own to a web server, which changes nothing there: processor time alone does not tell how long
@@ -84,9 +93,9 @@ fn asked(address: SocketAddr) -> Option<Answered> {
     Some(Answered { requests: took.len(), p90: rank(90), p99: rank(99) })
 }
 
-fn watched(args: &InitArgs, pids: &[u32], name: &str) -> Result<Watched, Failure> {
+pub(crate) fn watched(length: Duration, pids: &[u32], name: &str) -> Result<Watched, Failure> {
     let signals = Signals::mind(false);
-    let whole = args.length.to_std().as_secs_f64();
+    let whole = length.to_std().as_secs_f64();
     tell(format_args!("watching {name} for {whole:.0} s; it is not touched, and should do what it usually does"));
     let mut next = TOLD;
     let mut on_progress = |passed: Duration| {
@@ -97,27 +106,31 @@ fn watched(args: &InitArgs, pids: &[u32], name: &str) -> Result<Watched, Failure
         }
         !signals.stopped()
     };
-    Ok(watch_process(pids, args.length, &mut on_progress)?)
+    Ok(watch_process(pids, length, &mut on_progress)?)
 }
 
-fn save(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = create(path)?;
     file.write_all(text.as_bytes())
         .and_then(|()| file.flush())
         .map_err(|error| Failure::running(format!("cannot write {}: {error}", path.display())))
 }
 
-/// What the file says, and what it takes here.
-fn told(args: &InitArgs, draft: &Draft, facts: &Facts) -> Result<ExitCode, Failure> {
-    let (shown, observed) = (args.out.display(), &draft.summary);
-    say!(
-        "{}: {} activations, {:.1} in a second ({}), {:.1} % of a core",
-        observed.service,
+/// What was observed, on one line.
+pub(crate) fn in_short(observed: &Summary) -> String {
+    format!(
+        "{} activations, {:.1} in a second ({}), {:.1} % of a core",
         observed.activations,
         observed.rate_per_s,
         observed.shape,
         observed.utilization * 100.0
-    );
+    )
+}
+
+/// What the file says, and what it takes here.
+fn told(file: &Path, draft: &Draft, facts: &Facts) -> Result<ExitCode, Failure> {
+    let shown = file.display();
+    say!("{}: {}", draft.summary.service, in_short(&draft.summary));
     let site = giusto_site::parse(&shown.to_string(), &draft.text)?;
     crate::table::print(&plan::describe(&giusto_planner::plan(&site, facts)?))?;
     say!("written: {shown}; read it and adapt it");

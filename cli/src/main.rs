@@ -31,6 +31,7 @@ mod import_spans;
 mod imported;
 mod in_time;
 mod init;
+mod init_pods;
 mod interface;
 mod judged;
 mod latency;
@@ -46,6 +47,7 @@ mod paths;
 mod place;
 mod plan;
 mod plane;
+mod pods;
 mod record;
 mod report;
 mod response;
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Verb::Export(Export::Podman(args)) => alone::export(Target::Containers(Engine::Podman), &args),
         Verb::Export(Export::Libvirt(args)) => alone::export(Target::Libvirt, &args),
         Verb::Export(Export::Kubevirt(args)) => alone::export(Target::Kubevirt, &args),
+        Verb::Export(Export::Kubernetes(args)) => pods::export(&args),
         Verb::Analyze(args) => in_time::in_time(args),
     };
     match done {

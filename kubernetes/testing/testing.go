@@ -26,8 +26,8 @@ const Facts = `{"host":null,"tick_ns":4000000,"deadline_period_max_ns":419430400
 	`"manager":null,"latency":null,"cores":[0,1,2,3],"backends":[{"backend":"manager","available":true,"why_not":""}],` +
 	`"held":[],"insist":null}`
 
-// Planner is the one that is built (GIUSTO, or target/release/giusto). Without it the test is skipped.
-func Planner(t testing.TB) *planner.Planner {
+// Giusto is the program that is built (GIUSTO, or target/release/giusto). Without it the test is skipped.
+func Giusto(t testing.TB) string {
 	t.Helper()
 	program := os.Getenv("GIUSTO")
 	if program == "" {
@@ -42,7 +42,13 @@ func Planner(t testing.TB) *planner.Planner {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("giusto is not built: cargo build --release, or name it in GIUSTO")
 	}
-	plans := planner.New(program)
+	return program
+}
+
+// Planner is that of the built program.
+func Planner(t testing.TB) *planner.Planner {
+	t.Helper()
+	plans := planner.New(Giusto(t))
 	t.Cleanup(plans.Close)
 	return plans
 }

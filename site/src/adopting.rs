@@ -32,7 +32,7 @@ pub fn adopting(name: &str, text: &str, services: &[(String, Adopt)]) -> Result<
     Ok(out)
 }
 
-fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
+pub(crate) fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
     match &mut node.kind {
         Kind::Map(entries) => entries.iter_mut().find(|(name, _)| name.text == key).map(|(_, value)| value),
         _ => None,
@@ -40,7 +40,7 @@ fn entry<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Node> {
 }
 
 /// In block style, but for what is empty. What was written without quotes stays so: it may be a number or a truth value.
-fn emit(node: &Node, depth: usize, out: &mut String) {
+pub(crate) fn emit(node: &Node, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match &node.kind {
         Kind::Map(entries) if entries.is_empty() => out.push_str(" {}\n"),

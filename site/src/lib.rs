@@ -31,6 +31,7 @@ mod network;
 mod observe;
 mod paths;
 mod place;
+mod pods;
 mod process;
 mod promises;
 mod service;
@@ -49,6 +50,7 @@ pub use arrivals::{read_arrivals, TraceError};
 pub use error::{Located, SiteError};
 pub use file::{LARGEST_FILE, LARGEST_SITE};
 pub use place::place;
+pub use pods::{pod_keys, PodKeys};
 
 use error::Fault;
 use fields::Grammar;

@@ -29,3 +29,18 @@ impl AloneArgs {
         self.out.clone().unwrap_or_else(|| PathBuf::from("out").join(target))
     }
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct KubernetesArgs {
+    /// The site file
+    pub(crate) site: PathBuf,
+    /// The file to write [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) this: HostArg,
+    #[command(flatten)]
+    pub(crate) latency: LatencyArg,
+    #[command(flatten)]
+    pub(crate) profiles: ProfilesArg,
+}

@@ -1,6 +1,6 @@
 //! Flags about the ensemble of coordination servers.
 
-use super::alone::AloneArgs;
+use super::alone::{AloneArgs, KubernetesArgs};
 use super::values::span;
 use clap::{Args, Subcommand};
 use giusto_model::{Duration, Epochs};
@@ -78,6 +78,9 @@ pub(crate) enum Export {
     /// The part of a VirtualMachine of KubeVirt that is about processors
     #[command(after_help = "Example:\n  giusto export kubevirt sites/machines.yaml --out out/kubevirt")]
     Kubevirt(AloneArgs),
+    /// Promises for the pods of a cluster in which Giusto runs, and what of the site they do not say
+    #[command(after_help = "Example:\n  giusto export kubernetes sites/walk.yaml --out out/promises.yaml")]
+    Kubernetes(KubernetesArgs),
 }
 
 #[derive(Debug, Args)]

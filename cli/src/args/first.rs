@@ -25,14 +25,21 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// What to watch: a unit such as redis.service, a process id, or the name or id of a container
-    #[arg(long, value_name = "SERVICE")]
-    pub(crate) adopt: String,
+    #[arg(long, value_name = "SERVICE", required_unless_present = "kubernetes")]
+    pub(crate) adopt: Option<String>,
+    /// Instead, the pods in what 'kubectl get pods -o json' printed (-: standard input) that run on this machine: writes promises
+    /// for them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["adopt", "json"])]
+    pub(crate) kubernetes: Option<PathBuf>,
+    /// Of each pod the container of this name; needed where a pod has several
+    #[arg(long, value_name = "NAME", requires = "kubernetes")]
+    pub(crate) container: Option<String>,
     /// How long
     #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = span)]
     pub(crate) length: Duration,
-    /// The site file to write
-    #[arg(long, value_name = "FILE", default_value = "site.yaml")]
-    pub(crate) out: PathBuf,
+    /// The file to write [default: site.yaml; of promises standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// Replace the file if it is there
     #[arg(long)]
     pub(crate) force: bool,

@@ -89,7 +89,7 @@ type PromiseSpec struct {
 
 // Duration is a decimal number with its unit.
 //
-// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?(ns|us|ms|s)$`
+// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)? ?(ns|us|µs|ms|s|min|h|d)$`
 // +kubebuilder:validation:MaxLength=32
 type Duration string
 
@@ -159,6 +159,10 @@ type Task struct {
 	Deadline Duration `json:"deadline,omitempty"`
 	// +optional
 	Offset Duration `json:"offset,omitempty"`
+	// kept-offset: strictly periodic from the offset on; sporadic: at least a period apart.
+	// +optional
+	// +kubebuilder:validation:Enum=kept-offset;sporadic
+	Release string `json:"release,omitempty"`
 	// +optional
 	WorstWcet Duration `json:"worst-wcet,omitempty"`
 	// +optional
@@ -169,8 +173,13 @@ type Task struct {
 // Arrivals is how requests come.
 type Arrivals struct {
 	// At random, so many in a time: 40/s.
-	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?[kM]?/(ns|us|ms|s)$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?(/[0-9]+)? ?[kM]?/(ns|us|µs|ms|s|min|h|d)$`
 	Poisson string `json:"poisson"`
+	// Requests that come at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Batch int32 `json:"batch,omitempty"`
 }
 
 // PromiseStatus is how it stands.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 const WIDTH: usize = 110;
 
 /// Lines of a comment, each begun with `sign`, broken at spaces; what is invisible becomes a space.
-pub(super) fn comment(sign: &str, lines: &[String]) -> String {
+pub(crate) fn comment(sign: &str, lines: &[String]) -> String {
     let mut out = String::new();
     for line in lines {
         let mut column = 0;

@@ -7,6 +7,7 @@ use super::share::{Entry, Way};
 use super::weigh::Keeper;
 use super::AloneFile;
 use crate::facts::Facts;
+use crate::pods::rfc1123;
 use crate::words::share;
 use giusto_model::{quoted, Adopt, Bandwidth, Origin, Plan, Site};
 
@@ -56,25 +57,13 @@ fn host(site: &Site, facts: &Facts, plan: &Plan, index: usize) -> Vec<AloneFile>
     files
 }
 
-/// A name of Kubernetes (RFC 1123) that is like this one.
-fn rfc1123(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = name.chars().map(plain).take(63).collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() {
-        "vm".into()
-    } else {
-        name.into()
-    }
-}
-
 fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (String, Vec<String>) {
     let planned = entries[0].planned;
     let name = match &planned.origin {
         Origin::Adopt(Adopt::Libvirt(domain)) => domain.as_str(),
         _ => planned.name.as_str(),
     };
-    let own = rfc1123(name);
+    let own = rfc1123(name, "vm");
     let count = entries.len();
     let asked = entries.iter().try_fold(Bandwidth::ZERO, |sum, entry| sum.add_up(entry.planned.server.bandwidth()));
     let provided =
@@ -115,19 +104,4 @@ fn machine(alone: &Alone, entries: &[&Entry], plan: &Plan, host: &str) -> (Strin
         quoted(&mask)
     );
     (text, said)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_what_kubernetes_takes() {
-        for (name, own) in
-            [("flight-1", "flight-1"), ("Debian 12.2", "debian-12-2"), ("--", "vm"), ("ä/ö", "vm"), ("a_", "a")]
-        {
-            assert_eq!(rfc1123(name), own);
-        }
-        assert_eq!(rfc1123(&"x".repeat(99)).len(), 63);
-    }
 }

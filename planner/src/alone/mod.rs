@@ -19,6 +19,8 @@ mod systemd;
 mod unit;
 mod weigh;
 
+pub(crate) use escape::comment;
+
 pub use containers::{containers, Engine};
 pub use kubevirt::kubevirt;
 pub use libvirt::libvirt;

@@ -1,0 +1,36 @@
+//! `giusto export kubernetes`.
+
+use crate::args::KubernetesArgs;
+use crate::coordination::written;
+use crate::failure::Failure;
+use crate::plan::{Asked, Planned};
+use giusto_planner::PodText;
+use std::process::ExitCode;
+
+/// Plans the site, so that one that does not fit is refused, and writes its promises.
+pub(crate) fn export(args: &KubernetesArgs) -> Result<ExitCode, Failure> {
+    let asked = Asked {
+        host: args.this.host.as_deref(),
+        latency: args.latency.file.as_deref(),
+        profiles: Some(args.profiles.folder.as_path()),
+        ..Asked::default()
+    };
+    let read = crate::plan::read(&args.site)?;
+    if read.site.services.iter().all(|service| service.origin.has_vcpus()) {
+        let site = args.site.display();
+        return Err(Failure::input(format!(
+            "every service of {site} is a virtual machine; expected one that pods can run, or giusto export kubevirt {site}"
+        )));
+    }
+    let Planned { site, plan, .. } = crate::plan::whole(&read, &args.site, &asked)?;
+    let name = args.site.display().to_string();
+    let keys = giusto_site::pod_keys(&name, &giusto_site::text(&args.site)?)?;
+    let texts: Vec<PodText<'_>> =
+        keys.iter().map(|one| PodText { service: &one.service, keys: &one.keys, left_out: &one.left_out }).collect();
+    let text = giusto_planner::kubernetes(&site, &plan, &name, &texts);
+    match &args.out {
+        Some(file) => written(file, &text)?,
+        None => crate::table::print(&text)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
