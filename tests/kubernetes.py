@@ -441,6 +441,39 @@ class Kubernetes(unittest.TestCase):
         wait("what its requests take is told", lambda: "p99" in cluster.get("promise", "cache")["status"].get("now", ""))
         print(cluster.kubectl("get", "promises").stdout)
 
+    def test_5_sites_and_pods_that_run_become_promises(self) -> None:
+        """'giusto export kubernetes' for all example sites, and 'giusto init --kubernetes' in the agent of a pod's node."""
+        cluster, giusto = self.cluster, ROOT / "target/release/giusto"
+        written = 0
+        for site in sorted((ROOT / "sites").glob("*.yaml")):
+            text = subprocess.run([giusto, "export", "kubernetes", site], capture_output=True, text=True, check=False).stdout
+            if "kind: Promise" in text:
+                told = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=text).stdout
+                written += told.count("created (server dry run)")
+        self.assertGreater(written, 60)
+        serve = ["/usr/bin/redis-server", "--save", "", "--protected-mode", "no"]
+        cluster.apply(workload("plain", "redis", serve))
+        wait("it runs", lambda: [pod["status"]["phase"] for pod in self.pods("plain")] == ["Running"])
+        pods = cluster.kubectl("get", "pods", "-l", "app=plain", "-o", "json").stdout
+        done = threading.Event()
+        def ask() -> None:
+            with socket.create_connection((self.pods("plain")[0]["status"]["podIP"], 6379), timeout=30) as connection:
+                while not done.is_set():
+                    requests(connection, 1)
+                    time.sleep(0.01)
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            text = cluster.kubectl("-n", OWN, "exec", "-i", "daemonset/agent", "--", "giusto", "init", "--kubernetes", "-",
+                                   "--for", "5s", text=pods).stdout
+        finally:
+            done.set()
+            asking.join()
+        self.assertIn("app: \"plain\"", text.replace('"app"', "app"))
+        cluster.kubectl("apply", "-f", "-", text=text)
+        self.until("plain", "Planned", "True")
+        print("KUBERNETES: " + next(line for line in text.splitlines() if "What was observed" in line).lstrip("# "))
+
     def test_6_rolling_updates_scale_and_promises_that_change(self) -> None:
         cluster = self.cluster
         cluster.apply(promise("web", {"promise": {"supply": "2ms/10ms"}}),

@@ -26,9 +26,6 @@ const OVER: Duration = Duration::from_secs(5);
 
 /// Watches a service that runs, and writes a site file that describes it.
 pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
-    if let Some(pods) = &args.kubernetes {
-        return crate::init_pods::init(args, pods);
-    }
     let Some(adopt) = &args.adopt else { return Err(Failure::input("expected --adopt SERVICE or --kubernetes FILE")) };
     let file = args.out.clone().unwrap_or_else(|| "site.yaml".into());
     is_free(&file, args.force)?;

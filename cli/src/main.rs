@@ -79,7 +79,10 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Demo(args) => demo::demo(&args),
         Verb::Doctor(args) => doctor::doctor(&args),
-        Verb::Init(args) => init::init(&args),
+        Verb::Init(args) => match &args.kubernetes {
+            Some(pods) => init_pods::init(&args, pods),
+            None => init::init(&args),
+        },
         Verb::Check(args) => check::check(&args),
         Verb::Plan(args) => plan::plan(&args),
         Verb::Place => place::place(),
