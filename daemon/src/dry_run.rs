@@ -98,6 +98,10 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
                 .into(),
         );
         lines.push(format!(
+            "write {} to /proc/irq/*/smp_affinity_list of its interrupts, which /sys/class/net/{name}/device/msi_irqs names",
+            uplink.core
+        ));
+        lines.push(format!(
             "put the XDP program giusto_sort on {name}: what is for the high class, at most {} and bursts of {}, goes on, all \
              else to the kernel's thread cpumap/{}, which has no priority",
             uplink.uplink.bucket.rate, uplink.uplink.bucket.depth, uplink.core

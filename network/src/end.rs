@@ -18,6 +18,8 @@ pub(crate) struct Needs {
     pub(crate) whole: bool,
     /// What arrives there is sorted.
     pub(crate) sorts: bool,
+    /// Queues that a card was made with, that receive and that send: each may have a thread, also one that is not in use.
+    pub(crate) card: Option<[usize; 2]>,
 }
 
 /// For so long packets gather at an uplink that was polled a moment ago, in ns.
@@ -69,7 +71,7 @@ pub(crate) fn settle(
             _ => {} // a kernel without RPS has no such file
         }
     }
-    let threads = polling(namespace, link, queues.len(), claimed)?;
+    let threads = polling(namespace, link, needs.card.unwrap_or([queues.len(), 0]), claimed)?;
     if threads.is_empty() {
         let source = io::Error::other("the kernel names none; see 'ps -e | grep napi/'");
         return Err(cannot(link, "find the thread that processes the packets of", source));
