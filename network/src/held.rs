@@ -254,12 +254,17 @@ impl Held {
         }
     }
 
-    /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells.
-    pub(crate) fn count(&mut self, home: &Namespace) {
+    /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells, and
+    /// where its interrupts arrive, which other programs change.
+    pub(crate) fn count(&mut self, home: &Namespace, record: &mut dyn Recorder) {
         let Some(there) = &self.there else { return };
         if self.goal.arrivals.is_some() {
             let queues = home.receive_queues(&there.link);
             self.stir.waits |= queues.is_ok_and(|queues| queues.len() != there.receiving);
+            let mut record = Remember { own: &mut self.undos, record };
+            if let Ok(elsewhere) = interrupts::settle(home, &there.link, self.goal.core, &mut record) {
+                self.elsewhere = elsewhere;
+            }
         }
         if let Ok(Some(packets)) = home.route.packets(there.link.index) {
             self.measure(packets);

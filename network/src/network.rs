@@ -200,7 +200,7 @@ impl Network {
         let mut routine = self.held.len().div_ceil(ROUTINE);
         for index in 0..self.held.len() {
             if !self.held[index].is_due(&mut routine) {
-                self.held[index].count(&self.home);
+                self.held[index].count(&self.home, record);
                 continue;
             }
             let claimed = self.claimed(index);

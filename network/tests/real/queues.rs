@@ -118,6 +118,10 @@ fn card() {
         stage.within(&remote, &format!("ip neigh replace {known} nud permanent"));
     }
     stage.within(&host, "ethtool -L v0 combined 2");
+    // Kernels before 6.17 keep the threads, once there are any.
+    for on in [1, 0] {
+        stage.within(&host, &format!("sh -c echo${{IFS}}{on}>/sys/class/net/v0/threaded"));
+    }
     let (before, arrived_at) = (stage.snapshot(), interrupts(&stage));
     println!("  interrupts: {}", arrived_at.join(", "));
     stage.inside(&host, || {
@@ -139,18 +143,23 @@ fn card() {
         let before_any = ran(&network, "v0");
         let passed = status(&network, "v0").passed.unwrap();
         let receiver = stage.inside(&stage.guest(1), || UdpSocket::bind("10.77.0.11:7000").unwrap());
-        receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        for _ in 0..64 {
+        receiver.set_nonblocking(true).unwrap();
+        // A socket has room for 49, as each is in a page of its own.
+        let read = |wait| {
+            std::thread::sleep(Duration::from_millis(wait));
+            std::iter::from_fn(|| receiver.recv(&mut [0]).ok()).count()
+        };
+        let flow = |_| {
             let sender = stage.inside(&remote, || UdpSocket::bind("10.77.0.10:0").unwrap());
             (0..4).for_each(|_| _ = sender.send_to(&[7], "10.77.0.11:7000"));
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let arrived = std::iter::from_fn(|| receiver.recv(&mut [0]).ok()).count();
+            read(5)
+        };
+        let arrived = (0..32).map(flow).sum::<usize>() + read(500);
         drop(receiver);
         let busy = ran(&network, "v0").iter().zip(&before_any).filter(|(now, then)| now > then).count();
         let first = status(&network, "v0").passed.unwrap() - passed;
-        println!("  of 256 in 64 flows {arrived} arrived, {first} were processed first, in {busy} threads");
-        assert!(arrived >= 250 && first >= 250 && busy >= 2, "{arrived} {first} {busy}");
+        println!("  of 128 in 32 flows {arrived} arrived, {first} were processed first, in {busy} threads");
+        assert!(arrived >= 120 && first >= 120 && busy >= 2, "{arrived} {first} {busy}");
         std::thread::sleep(Duration::from_millis(1000));
         assert_eq!(network.check(&mut record), Vec::<String>::new());
         assert_eq!(status(&network, "v0").proof, Proof::Moved);
@@ -160,18 +169,17 @@ fn card() {
             assert!(!network.is_behind(), "it is looked at although nothing has happened");
             std::thread::sleep(Duration::from_millis(200));
         }
-        // The driver sends interrupts to other cores when queues come or go.
-        for many in [1, 2] {
-            stage.within(&host, &format!("ethtool -L v0 combined {many}"));
-            let end = Instant::now() + Duration::from_secs(10);
-            while !elsewhere().is_empty() {
-                assert!(Instant::now() < end, "{many} queues: {:?}", elsewhere());
-                network.check(&mut record);
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            assert!(of_card().iter().all(|thread| thread == "napi/v0 FF 90 on 1"), "{:?}", of_card());
+        // Sent elsewhere by another program, they come back soon.
+        for one in interrupts(&stage) {
+            let number = one.split(' ').next().unwrap();
+            std::fs::write(format!("/proc/irq/{number}/smp_affinity_list"), "0").unwrap();
         }
-        until_well(&mut network, &mut record);
+        let end = Instant::now() + Duration::from_secs(5);
+        while !elsewhere().is_empty() {
+            assert!(Instant::now() < end, "{:?}", elsewhere());
+            network.check(&mut record);
+            std::thread::sleep(Duration::from_millis(100));
+        }
         network.clear().unwrap();
         assert_undone(&stage, &record, &before);
         assert_eq!(interrupts(&stage), arrived_at);
