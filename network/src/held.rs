@@ -11,7 +11,7 @@ use crate::route::Behind;
 use crate::sorter::{For, Sorter};
 use crate::tc::Direction;
 use crate::there::There;
-use crate::{interrupts, tcx, undo, vhost, Attributes, Error, Recorder, Thread, Undo};
+use crate::{tcx, undo, vhost, Attributes, Error, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketBucket, PacketClass, PacketUnit};
 use std::collections::BTreeSet;
 use std::io;
@@ -180,7 +180,7 @@ impl Held {
         let mut receiving = 0;
         if self.goal.arrivals.is_some() {
             receiving = home.receive_queues(&link).map_or(0, |queues| queues.len());
-            self.elsewhere = interrupts::settle(home, &link, self.goal.core, &mut record)?;
+            self.elsewhere = end::send_interrupts(home, &link, self.goal.core, &mut record)?;
         }
         let is_new = self.there.is_none();
         let there = self.there.get_or_insert_with(|| There::new(link));
@@ -262,7 +262,7 @@ impl Held {
             let queues = home.receive_queues(&there.link);
             self.stir.waits |= queues.is_ok_and(|queues| queues.len() != there.receiving);
             let mut record = Remember { own: &mut self.undos, record };
-            if let Ok(elsewhere) = interrupts::settle(home, &there.link, self.goal.core, &mut record) {
+            if let Ok(elsewhere) = end::send_interrupts(home, &there.link, self.goal.core, &mut record) {
                 self.elsewhere = elsewhere;
             }
         }
@@ -348,6 +348,9 @@ impl Held {
 
     /// Sorts what arrives at an uplink; why it cannot be is told with what is wrong.
     pub(crate) fn sort(&mut self, interfaces: &[For]) {
+        if self.goal.few && self.there.as_ref().is_some_and(|there| there.other.is_none() && there.to.is_empty()) {
+            self.unsorted = Some("it is no end of a veth pair".into()); // a tap with a NAPI; vhost has no polls
+        }
         let is_sorted = |there: &&There| self.goal.arrivals.is_some() || self.goal.few && there.other.is_some();
         let Some(there) = self.there.as_ref().filter(is_sorted) else { return };
         let (name, core) = (&self.goal.name, self.goal.core);
