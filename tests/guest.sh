@@ -4,7 +4,7 @@
 #   tests/guest.sh [FILE...] -- COMMAND
 #
 # FILEs are put into the guest at the same absolute path, programs with the libraries they need. Exit code: COMMAND's.
-# GUEST_KERNEL is another kernel than Debian's stock one.
+# GUEST_KERNEL is another kernel than Debian's stock one, GUEST_DEVICES more devices, as words for QEMU.
 # Needs: qemu-system-x86, busybox-static, cpio, and Debian's cloud kernel, which is fetched once into target/guest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,7 +50,7 @@ trap 'rm -rf "$root" '"$store/initramfs.$$" EXIT
 
 log=$(timeout "${GUEST_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
 	-m 1024 -M q35 -cpu max -smp 2 -accel tcg,thread=multi \
-	-kernel ${GUEST_KERNEL:-$store/boot/vmlinuz-*} -initrd $store/initramfs.$$ \
+	${GUEST_DEVICES-} -kernel ${GUEST_KERNEL:-$store/boot/vmlinuz-*} -initrd $store/initramfs.$$ \
 	-append 'console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cgroup_no_v1=all' </dev/null | sed -u 's/\r$//' | tee -a /dev/stderr)
 code=$(sed -n 's/^guest exit code: //p' <<<"$log" | tail -1)
 [ -n "$code" ] || { echo "the guest did not finish; its last lines are above" >&2; exit 4; }

@@ -15,6 +15,7 @@ result=docs/soak.txt
 	tests/exports-systemd.sh 2>&1 | grep -E "^ok|thousandths|FAILED" || [ ${PIPESTATUS[0]} = 77 ]
 	tests/backend-kernel.sh 2>&1 | grep -E "^three|^backend" || [ ${PIPESTATUS[0]} = 77 ]
 	tests/packets-guest.sh 2>&1 | grep -E "^real: [0-9]" || true
+	GUEST_DEBIAN=13 tests/packets-guest.sh 2>&1 | grep -E "^real: [0-9]" || true
 	tests/kernel-guest.sh 2>&1 | grep -E "^passed|^kernel" || [ ${PIPESTATUS[0]} = 77 ]
 	CALLS=1000000 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 1 calls 2>&1 | grep -E '^replayed|^kernel' || true
 	KILLS=50 GUEST_TIMEOUT=2000 tests/kernel-guest.sh 2 killed 2>&1 | grep -E 'loaders killed|^kernel' || true

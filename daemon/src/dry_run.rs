@@ -98,6 +98,10 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
                 .into(),
         );
         lines.push(format!(
+            "write {} to /proc/irq/*/smp_affinity_list of its interrupts, which /sys/class/net/{name}/device/msi_irqs names",
+            uplink.core
+        ));
+        lines.push(format!(
             "put the XDP program giusto_sort on {name}: what is for the high class, at most {} and bursts of {}, goes on, all \
              else to the kernel's thread cpumap/{}, which has no priority",
             uplink.uplink.bucket.rate, uplink.uplink.bucket.depth, uplink.core
@@ -125,6 +129,13 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         lines.push(format!(
             "write 1 to /sys/class/net/{name}/threaded and that of its other end, and 0 to their queues' rps_cpus"
         ));
+        if network.poll < 64 && vif.priority.is_none() {
+            lines.push(format!(
+                "put the XDP program giusto_sort on {name}, if it is an end of a veth pair: what it sends is processed by the \
+                 kernel's thread cpumap/{}, 8 packets in a row; ethtool -K tx off txvlan off at its other end",
+                vif.core
+            ));
+        }
         lines.push(threads(name, vif.core, vif.priority));
     }
     lines.push(format!(

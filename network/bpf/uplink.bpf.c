@@ -10,8 +10,10 @@
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -40,6 +42,11 @@ struct lane {
 #define UPLINK 0u
 #define ANNOUNCEMENTS 1u
 #define LANES 4096u /* interfaces from 2 on */
+
+/* UDP ports of VXLAN: the registered one, and that of Linux before there was one. */
+#define VXLAN 4789
+#define VXLAN_LINUX 8472
+#define VXLAN_HEADER 8
 
 struct address {
 	unsigned char bytes[16]; /* of a network card, or of IPv6; IPv4 as IPv6 writes it */
@@ -121,8 +128,18 @@ static __always_inline int admit(gi_u32 number)
 	return passes;
 }
 
-/* The lane of a packet; 0: none. */
-static __always_inline gi_u32 lane_of(void *data, void *end)
+/* The Ethernet frame in a datagram of VXLAN; 0: it is none. */
+static __always_inline void *frame_in(struct udphdr *udp, void *end)
+{
+	if ((void *)(udp + 1) > end)
+		return 0;
+	if (udp->dest != bpf_htons(VXLAN) && udp->dest != bpf_htons(VXLAN_LINUX))
+		return 0;
+	return (void *)(udp + 1) + VXLAN_HEADER;
+}
+
+/* The lane of a packet; 0: none. `frame`: the one that it carries. */
+static __always_inline gi_u32 lane_of(void *data, void *end, void **frame)
 {
 	struct ethhdr *ethernet = data;
 	struct address to = {};
@@ -156,14 +173,19 @@ static __always_inline gi_u32 lane_of(void *data, void *end)
 			return 0;
 		to.bytes[10] = to.bytes[11] = 0xff;
 		__builtin_memcpy(to.bytes + 12, &ip->daddr, 4);
+		/* Its sender writes no options; of a later fragment there is no header. */
+		if (ip->protocol == IPPROTO_UDP && ip->ihl == 5 && !(ip->frag_off & bpf_htons(0x1fff)))
+			*frame = frame_in((void *)(ip + 1), end);
 	} else if (kind == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = next;
 		unsigned char *type = (void *)(ip + 1);
 
 		if ((void *)(type + 1) > end)
 			return 0;
+		if (ip->nexthdr == IPPROTO_UDP)
+			*frame = frame_in((void *)(ip + 1), end);
 		/* Solicitations and advertisements of routers and neighbours. */
-		if (ip->nexthdr == 58 && *type >= 133 && *type <= 136)
+		if (ip->nexthdr == IPPROTO_ICMPV6 && *type >= 133 && *type <= 136)
 			return ANNOUNCEMENTS;
 		__builtin_memcpy(to.bytes, &ip->daddr, 16);
 	} else {
@@ -176,8 +198,13 @@ static __always_inline gi_u32 lane_of(void *data, void *end)
 SEC("xdp.frags")
 int giusto_sort(struct xdp_md *packet)
 {
-	gi_u32 uplink = UPLINK, lane = lane_of((void *)(long)packet->data, (void *)(long)packet->data_end);
+	void *end = (void *)(long)packet->data_end, *frame = 0, *inner = 0;
+	gi_u32 uplink = UPLINK, lane = lane_of((void *)(long)packet->data, end, &frame);
 	struct goal *goal;
+
+	/* What is taken out of VXLAN here goes on in the same thread, so it is for whom the inner packet is. */
+	if (!lane && frame)
+		lane = lane_of(frame, end, &inner);
 
 	/* A token of the interface is lost if the uplink has none. */
 	if (lane && admit(lane) && (lane == ANNOUNCEMENTS || admit(UPLINK)))

@@ -3,7 +3,7 @@
 use crate::features::{is_checksum, is_tag_received, is_tag_sent, is_tso, GRO};
 use crate::namespace::Namespace;
 use crate::threads::polling;
-use crate::{Attributes, Error, Link, Recorder, Thread, Undo};
+use crate::{interrupts, Attributes, Error, Link, Recorder, Thread, Undo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -18,6 +18,8 @@ pub(crate) struct Needs {
     pub(crate) whole: bool,
     /// What arrives there is sorted.
     pub(crate) sorts: bool,
+    /// Queues that a card was made with, that receive and that send: each may have a thread, also one that is not in use.
+    pub(crate) card: Option<[usize; 2]>,
 }
 
 /// For so long packets gather at an uplink that was polled a moment ago, in ns.
@@ -69,7 +71,7 @@ pub(crate) fn settle(
             _ => {} // a kernel without RPS has no such file
         }
     }
-    let threads = polling(namespace, link, queues.len(), claimed)?;
+    let threads = polling(namespace, link, needs.card.unwrap_or([queues.len(), 0]), claimed)?;
     if threads.is_empty() {
         let source = io::Error::other("the kernel names none; see 'ps -e | grep napi/'");
         return Err(cannot(link, "find the thread that processes the packets of", source));
@@ -110,6 +112,37 @@ pub(crate) fn schedule(
         }
     }
     Ok(())
+}
+
+/// Sends those of a card to a core. Errors: the undo record cannot be written. Returns what the kernel does not let be moved, for
+/// people.
+pub(crate) fn send_interrupts(
+    namespace: &Namespace,
+    link: &Link,
+    core: u32,
+    record: &mut dyn Recorder,
+) -> Result<Option<String>, Error> {
+    let goal = core.to_string();
+    let mut fixed = Vec::new();
+    for number in namespace.interrupts(link) {
+        let Ok(now) = interrupts::read(number) else { continue };
+        if now == goal {
+            continue;
+        }
+        let undo = Undo::Interrupt { link: link.clone(), number, value: now.clone() };
+        record.intend(&undo).map_err(Error::Journal)?;
+        if let Err(error) = interrupts::write(number, &goal) {
+            fixed.push(format!("{number} stays on {now} ({error})"));
+        }
+    }
+    Ok((!fixed.is_empty()).then(|| {
+        format!(
+            "interrupts of {} take time of cores that are none of its own: {}; its driver or the kernel keeps them there (kernel \
+             parameters irqaffinity, isolcpus=managed_irq)",
+            link.name,
+            fixed.join(", ")
+        )
+    }))
 }
 
 fn switch_offloads(namespace: &Namespace, link: &Link, needs: Needs, record: &mut dyn Recorder) -> Result<(), Error> {

@@ -1,6 +1,5 @@
 //! One interface of the plan in force: found, settled, looked after, let go.
 
-use crate::address::Address;
 use crate::bucket::Packets;
 use crate::end;
 use crate::events::{Changes, Stir};
@@ -8,12 +7,13 @@ use crate::kind::{kind, own, veth, Around, Found, Kind};
 use crate::namespace::Namespace;
 use crate::overrun::{Overrun, Work};
 use crate::proof::Proof;
+use crate::route::Behind;
 use crate::sorter::{For, Sorter};
 use crate::tc::Direction;
 use crate::there::There;
 use crate::{tcx, undo, vhost, Attributes, Error, Recorder, Thread, Undo};
 use giusto_model::{Bucket, PacketBucket, PacketClass, PacketUnit};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(crate) struct Goal {
     pub(crate) buckets: Option<[PacketBucket; 2]>,
     /// Of an uplink: what the high class may be sent.
     pub(crate) arrivals: Option<Bucket>,
+    /// Of one of the low class: what it sends is handed to a thread that processes a few packets in a row, not a whole poll.
+    pub(crate) few: bool,
     pub(crate) unit: PacketUnit,
     /// What processing a packet takes, in ns.
     pub(crate) cost: u64,
@@ -44,6 +46,11 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
+    /// Whether XDP hands what arrives there, or a part of it, to another thread.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.arrivals.is_some() || self.few
+    }
+
     /// Packets that its buckets let through in a second at most: of those that it sends, and of those that are sent to it.
     pub(crate) fn a_second(&self) -> Option<[u64; 2]> {
         let of = |bucket: PacketBucket| {
@@ -63,6 +70,8 @@ pub(crate) struct Held {
     /// Of an uplink, and why what arrives is not sorted.
     pub(crate) sorter: Option<Sorter>,
     unsorted: Option<String>,
+    /// Why its interrupts arrive elsewhere.
+    elsewhere: Option<String>,
     /// What is wrong with it.
     pub(crate) worry: Option<String>,
     overrun: Overrun,
@@ -101,6 +110,7 @@ impl Held {
             bucket: None,
             sorter: None,
             unsorted: None,
+            elsewhere: None,
             worry: None,
             overrun: Overrun::default(),
             bypassed: 0,
@@ -153,22 +163,30 @@ impl Held {
             packets.attach(home, &link, here, &mut record)?;
         }
         let found = match kind {
-            Kind::Napi => own(around, &link, seen.up, (false, !is_vif), &mut record),
+            Kind::Napi => own(around, &link, &seen, is_vif, &mut record),
             Kind::Vhost => {
                 vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() })
             }
-            Kind::Veth(index, id) => veth(around, &link, &seen, (index, id), is_vif, self.bucket.as_mut(), &mut record),
+            Kind::Veth(index, id) => {
+                let roles = (is_vif, self.goal.is_sorted());
+                veth(around, &link, &seen, (index, id), roles, self.bucket.as_mut(), &mut record)
+            }
         };
         let found = found?;
         let attributes = attributes(&self.goal, self.demoted);
         let threads: BTreeSet<Thread> = found.from.iter().chain(&found.to).copied().collect();
         let threads: Vec<Thread> = threads.into_iter().collect();
         end::schedule(&name, &threads, &attributes, &mut record)?;
+        let mut receiving = 0;
+        if self.goal.arrivals.is_some() {
+            receiving = home.receive_queues(&link).map_or(0, |queues| queues.len());
+            self.elsewhere = end::send_interrupts(home, &link, self.goal.core, &mut record)?;
+        }
         let is_new = self.there.is_none();
         let there = self.there.get_or_insert_with(|| There::new(link));
         there.apart = seen.kind.as_deref() == Some("veth") && found.peer.is_none();
         (there.peer, there.other) = (found.peer, other);
-        there.address = found.address;
+        (there.address, there.receiving) = (found.address, receiving);
         // A virtual machine has a vhost worker for each of its interfaces: they tell nothing of one of them.
         there.queues = if matches!(kind, Kind::Vhost) { 1 } else { found.from.len().max(found.to.len()) };
         there.found(found.from, found.to);
@@ -236,12 +254,17 @@ impl Held {
         }
     }
 
-    /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells.
-    pub(crate) fn count(&mut self, home: &Namespace) {
+    /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells, and
+    /// where its interrupts arrive, which other programs change.
+    pub(crate) fn count(&mut self, home: &Namespace, record: &mut dyn Recorder) {
         let Some(there) = &self.there else { return };
         if self.goal.arrivals.is_some() {
             let queues = home.receive_queues(&there.link);
-            self.stir.waits |= queues.is_ok_and(|queues| queues.len() != there.from.len());
+            self.stir.waits |= queues.is_ok_and(|queues| queues.len() != there.receiving);
+            let mut record = Remember { own: &mut self.undos, record };
+            if let Ok(elsewhere) = end::send_interrupts(home, &there.link, self.goal.core, &mut record) {
+                self.elsewhere = elsewhere;
+            }
         }
         if let Ok(Some(packets)) = home.route.packets(there.link.index) {
             self.measure(packets);
@@ -313,19 +336,23 @@ impl Held {
     }
 
     /// What may be sent to it before what is for the low class; `None`: it is not of the high one, or not there.
-    pub(crate) fn addressed(&self, neighbours: &BTreeMap<u32, BTreeSet<Address>>) -> Option<For> {
+    pub(crate) fn addressed(&self, neighbours: &Behind) -> Option<For> {
         let (Some(_), Some(_), Some([_, received]), Some(there)) =
             (&self.goal.vif, self.goal.priority, self.goal.buckets, &self.there)
         else {
             return None;
         };
-        let behind = neighbours.get(&there.link.index).into_iter().flatten().copied().collect();
+        let behind = neighbours.of(there.link.index, there.address);
         Some(For { name: self.goal.name.clone(), bucket: received.packets(), card: there.address, behind })
     }
 
     /// Sorts what arrives at an uplink; why it cannot be is told with what is wrong.
     pub(crate) fn sort(&mut self, interfaces: &[For]) {
-        let (Some(arrivals), Some(there)) = (self.goal.arrivals, &self.there) else { return };
+        if self.goal.few && self.there.as_ref().is_some_and(|there| there.other.is_none() && there.to.is_empty()) {
+            self.unsorted = Some("it is no end of a veth pair".into()); // a tap with a NAPI; vhost has no polls
+        }
+        let is_sorted = |there: &&There| self.goal.arrivals.is_some() || self.goal.few && there.other.is_some();
+        let Some(there) = self.there.as_ref().filter(is_sorted) else { return };
         let (name, core) = (&self.goal.name, self.goal.core);
         if there.apart {
             // Packets would be handed on without the checksums that their sender leaves to the interface.
@@ -341,15 +368,23 @@ impl Held {
             }
         }
         if let Some(sorter) = &mut self.sorter {
-            self.unsorted = sorter.set(name, &arrivals, interfaces).err().map(|error| error.to_string());
+            let done = match &self.goal.arrivals {
+                Some(arrivals) => sorter.set(name, arrivals, interfaces),
+                None => sorter.set_none(),
+            };
+            self.unsorted = done.err().map(|error| error.to_string());
         }
     }
 
     /// What is wrong with it, in words.
     pub(crate) fn worries(&self) -> Vec<String> {
         let name = &self.goal.name;
-        let mut all: Vec<String> = self.worry.iter().cloned().collect();
-        if let Some(why) = &self.unsorted {
+        let mut all: Vec<String> = self.worry.iter().chain(&self.elsewhere).cloned().collect();
+        if let (Some(why), true) = (&self.unsorted, self.goal.few) {
+            all.push(format!(
+                "packets of {name} are processed up to 64 in a row, and interfaces of the high class wait for them: {why}"
+            ));
+        } else if let Some(why) = &self.unsorted {
             all.push(format!(
                 "what arrives at {name} is not limited, and a flood from outside would be processed before all others: {why}"
             ));

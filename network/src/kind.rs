@@ -82,19 +82,19 @@ impl Found {
 pub(crate) fn own(
     around: &Around<'_>,
     link: &Link,
-    up: bool,
-    (veth, sorts): (bool, bool),
+    seen: &Seen,
+    is_vif: bool,
     record: &mut dyn Recorder,
 ) -> Result<Found, Error> {
     let mut found = Found::default();
-    let threads = end::settle(
-        around.home,
-        link,
-        up,
-        Needs { veth, threaded: true, whole: false, sorts },
-        &around.claimed,
-        record,
-    );
+    let needs = Needs {
+        veth: seen.kind.as_deref() == Some("veth"),
+        threaded: true,
+        whole: false,
+        sorts: !is_vif,
+        card: seen.kind.is_none().then_some(seen.queues),
+    };
+    let threads = end::settle(around.home, link, seen.up, needs, &around.claimed, record);
     found.from = found.take(threads)?;
     Ok(found)
 }
@@ -105,7 +105,7 @@ pub(crate) fn veth(
     link: &Link,
     seen: &Seen,
     (index, id): (u32, Option<i32>),
-    is_vif: bool,
+    (is_vif, is_sorted): (bool, bool),
     bucket: Option<&mut Packets>,
     record: &mut dyn Recorder,
 ) -> Result<Found, Error> {
@@ -122,7 +122,7 @@ pub(crate) fn veth(
         let pair = Undo::VethPair { link: link.clone(), other: namespace.link(peer) };
         record.intend(&pair).map_err(Error::Journal)?;
     }
-    let mut found = own(around, link, seen.up, (true, !is_vif), record)?;
+    let mut found = own(around, link, seen, is_vif, record)?;
     match (namespace, peer) {
         (Some(namespace), Some(peer)) => {
             let far = namespace.link(&peer);
@@ -135,7 +135,7 @@ pub(crate) fn veth(
                 namespace,
                 &far,
                 peer.up,
-                Needs { veth: true, threaded: is_vif, whole: !is_vif, sorts: false },
+                Needs { veth: true, threaded: is_vif, whole: is_sorted, sorts: false, card: None },
                 &claimed,
                 record,
             );

@@ -14,6 +14,7 @@ mod events;
 mod features;
 mod genl;
 mod held;
+mod interrupts;
 mod kind;
 mod link;
 mod namespace;

@@ -136,16 +136,29 @@ impl Namespace {
         File::from(opened).write_all(value.as_bytes())
     }
 
-    /// How many queues receive.
+    /// The queues that receive.
     pub(crate) fn receive_queues(&self, link: &Link) -> io::Result<Vec<String>> {
         self.same(link)?;
-        let path = format!("class/net/{}/queues", link.name);
+        Ok(self.names(&link.name, "queues")?.into_iter().filter(|name| name.starts_with("rx-")).collect())
+    }
+
+    /// Numbers of the interrupts of a card on PCI, or of the PCI function that a virtio card is; else none.
+    pub(crate) fn interrupts(&self, link: &Link) -> Vec<u32> {
+        let found = self.same(link).and_then(|()| {
+            let device = rustix::fs::readlinkat(&self.sysfs, format!("class/net/{}/device", link.name), [])?;
+            let is_virtio =
+                device.to_str().is_ok_and(|path| path.rsplit('/').next().unwrap_or("").starts_with("virtio"));
+            self.names(&link.name, if is_virtio { "device/../msi_irqs" } else { "device/msi_irqs" })
+        });
+        found.into_iter().flatten().filter_map(|name| name.parse().ok()).collect()
+    }
+
+    fn names(&self, name: &str, folder: &str) -> io::Result<Vec<String>> {
+        let path = format!("class/net/{name}/{folder}");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&self.sysfs, path, flags, Mode::empty())?;
-        let names = rustix::fs::Dir::read_from(folder)?
-            .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(String::from))
-            .filter(|name| name.starts_with("rx-"));
-        Ok(names.collect())
+        let names = rustix::fs::Dir::read_from(folder)?;
+        Ok(names.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(String::from)).collect())
     }
 
     fn same(&self, link: &Link) -> io::Result<()> {

@@ -42,8 +42,29 @@ pub(crate) struct Seen {
     pub(crate) port_of: Option<u32>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// How many queues it was made with, that receive and that send; some of them may not be in use.
+    pub(crate) queues: [usize; 2],
     /// That of its card.
     pub(crate) address: Option<Address>,
+}
+
+/// Addresses that are behind interfaces.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// By the interface's number.
+    at: BTreeMap<u32, BTreeSet<Address>>,
+    /// By the card that has them: of ports of a bridge neighbours are known at the bridge.
+    cards: BTreeMap<Address, BTreeSet<Address>>,
+}
+
+impl Behind {
+    /// Those behind an interface with this card at its other end.
+    pub(crate) fn of(&self, index: u32, card: Option<Address>) -> Vec<Address> {
+        let here = self.at.get(&index).into_iter().flatten().copied();
+        let cards = card.into_iter().chain(here.clone());
+        let theirs = cards.filter_map(|card| self.cards.get(&card)).flatten().copied();
+        theirs.chain(here).collect::<BTreeSet<Address>>().into_iter().collect()
+    }
 }
 
 impl Asking {
@@ -190,9 +211,9 @@ impl Asking {
         }
     }
 
-    /// Addresses that are behind each interface, by its number: what bridges have learnt, and neighbours.
-    pub(crate) fn neighbours(&self) -> io::Result<BTreeMap<u32, BTreeSet<Address>>> {
-        let mut found = BTreeMap::<u32, BTreeSet<Address>>::new();
+    /// Addresses that are behind each interface: what bridges have learnt, and neighbours.
+    pub(crate) fn neighbours(&self) -> io::Result<Behind> {
+        let mut found = Behind::default();
         for family in [AddressFamily::Bridge, AddressFamily::Unspec] {
             let mut message = NeighbourMessage::default();
             message.header.family = family;
@@ -201,15 +222,21 @@ impl Asking {
                 if family == AddressFamily::Bridge && neighbour.header.state == NeighbourState::Permanent {
                     continue; // its own
                 }
-                let addresses = neighbour.attributes.iter().filter_map(|attribute| match attribute {
-                    NeighbourAttribute::LinkLayerAddress(bytes) if family == AddressFamily::Bridge => {
-                        Address::card(bytes)
+                let (mut card, mut ip) = (None, None);
+                for attribute in &neighbour.attributes {
+                    match attribute {
+                        NeighbourAttribute::LinkLayerAddress(bytes) => card = Address::card(bytes),
+                        NeighbourAttribute::Destination(NeighbourAddress::Inet(to)) => ip = Some((*to).into()),
+                        NeighbourAttribute::Destination(NeighbourAddress::Inet6(to)) => ip = Some((*to).into()),
+                        _ => {}
                     }
-                    NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => Some(Address::ip((*ip).into())),
-                    NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => Some(Address::ip((*ip).into())),
-                    _ => None,
-                });
-                found.entry(neighbour.header.ifindex).or_default().extend(addresses);
+                }
+                let ip = ip.map(Address::ip);
+                let is_learnt = family == AddressFamily::Bridge;
+                found.at.entry(neighbour.header.ifindex).or_default().extend(if is_learnt { card } else { ip });
+                if let (Some(card), Some(ip), false) = (card, ip, is_learnt) {
+                    found.cards.entry(card).or_default().insert(ip);
+                }
             }
         }
         Ok(found)
@@ -249,6 +276,8 @@ fn seen(message: LinkMessage) -> Seen {
         match attribute {
             LinkAttribute::IfName(name) => seen.name = name,
             LinkAttribute::Address(bytes) => seen.address = Address::card(&bytes),
+            LinkAttribute::NumRxQueues(number) => seen.queues[0] = number as usize,
+            LinkAttribute::NumTxQueues(number) => seen.queues[1] = number as usize,
             LinkAttribute::Link(index) => link = Some(index),
             LinkAttribute::LinkNetNsId(id) => namespace = Some(id),
             LinkAttribute::Stats64(stats) => (seen.received, seen.sent) = (stats.rx_packets, stats.tx_packets),

@@ -155,6 +155,11 @@ impl Sorter {
         Ok(())
     }
 
+    /// Nothing is of the high class: all is handed to the other thread.
+    pub(crate) fn set_none(&mut self) -> Result<(), Error> {
+        self.write(UPLINK, Integers { num: 0, den: 0, burst: 0 }, self.core)
+    }
+
     fn write(&mut self, lane: u32, to: Integers, core: u32) -> Result<(), Error> {
         let Integers { num, den, burst } = to;
         let known = self.goals.get(&lane).copied().unwrap_or_default();

@@ -22,6 +22,8 @@ pub(crate) struct There {
     pub(crate) to: Vec<Thread>,
     /// Queues of the end that has most; each has a thread.
     pub(crate) queues: usize,
+    /// Queues of an uplink that receive. Its driver may have threads for others, too.
+    pub(crate) receiving: usize,
     pub(crate) meters: [Meter; 2],
     /// What its threads had of the processor in all when packets had passed last, in ns; and how many had been received and sent.
     pub(crate) ran: u64,
@@ -46,6 +48,7 @@ impl There {
             from: vec![],
             to: vec![],
             queues: 1,
+            receiving: 0,
             meters: [Meter::default(), Meter::default()],
             ran: 0,
             passed: None,

@@ -102,12 +102,13 @@ impl Thread {
     }
 }
 
-/// The threads that poll an interface with `queues` receive queues, ascending; empty while it is down. `claimed`: those that are known to
-/// be another interface's. Errors: [`Error::Ambiguous`] where the kernel does not tell and names do not either.
+/// The threads that poll an interface, ascending; empty while it is down. `queues`: those that receive, and of a card those that
+/// send, for each of which there may be a thread. `claimed`: threads that are known to be another interface's. Errors:
+/// [`Error::Ambiguous`] where the kernel does not tell and names do not either.
 pub(crate) fn polling(
     namespace: &Namespace,
     link: &Link,
-    queues: usize,
+    queues: [usize; 2],
     claimed: &BTreeSet<Thread>,
 ) -> Result<Vec<Thread>, Error> {
     let told = match &namespace.napis {
@@ -117,20 +118,29 @@ pub(crate) fn polling(
         None => None,
     };
     let mut threads: Vec<Thread> = told.into_iter().flatten().filter_map(Thread::of).collect();
-    if !threads.is_empty() {
+    if !threads.is_empty() && queues[1] == 0 {
         threads.sort_unstable();
         return Ok(threads);
     }
-    // An older kernel; or a tap, whose NAPI has no number to be listed by.
+    // An older kernel; or what has no number to be listed by: a tap, and queues of a card that only send.
     let all = kernel_threads().into_iter().filter(|(_, name)| is_of(name, &link.name));
-    by_name(link, queues, all.map(|(thread, _)| thread).filter(|thread| !claimed.contains(thread)).collect())
+    let (sending, receiving) = all
+        .filter(|(thread, _)| !claimed.contains(thread) && !threads.contains(thread))
+        .partition(|(_, name)| queues[1] > 0 && name.ends_with("-0"));
+    let tids = |found: Vec<(Thread, String)>| found.into_iter().map(|(thread, _)| thread).collect();
+    if threads.is_empty() {
+        threads = by_name(link, queues[0], tids(receiving))?;
+    }
+    threads.extend(by_name(link, queues[1], tids(sending))?);
+    threads.sort_unstable();
+    Ok(threads)
 }
 
 /// Those that are called after the interface, if they are as many as it has queues.
-fn by_name(link: &Link, queues: usize, mut candidates: Vec<Thread>) -> Result<Vec<Thread>, Error> {
-    candidates.sort_unstable();
+fn by_name(link: &Link, queues: usize, candidates: Vec<Thread>) -> Result<Vec<Thread>, Error> {
     if candidates.len() > queues {
-        let candidates = candidates.into_iter().map(|thread| thread.tid).collect();
+        let mut candidates: Vec<u32> = candidates.into_iter().map(|thread| thread.tid).collect();
+        candidates.sort_unstable();
         return Err(Error::Ambiguous { name: link.name.clone(), candidates });
     }
     Ok(candidates)

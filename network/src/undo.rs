@@ -4,7 +4,7 @@ use crate::features::GRO;
 use crate::namespace::{Cookies, Namespace, Neighbours};
 use crate::route::Seen;
 use crate::tc::{self, Direction, Root};
-use crate::{Attributes, Link, Thread};
+use crate::{interrupts, Attributes, Link, Thread};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -52,6 +52,15 @@ pub enum Undo {
         /// Which one.
         direction: Direction,
     },
+    /// An interrupt of a card was sent to another core.
+    Interrupt {
+        /// Whose.
+        link: Link,
+        /// Which: its number.
+        number: u32,
+        /// At which cores it might arrive before, as /proc/irq writes them.
+        value: String,
+    },
     /// A thread got another policy and other cores.
     PacketThread {
         /// The thread.
@@ -68,6 +77,10 @@ impl Undo {
         match self {
             Undo::InterfaceFile { ref link, ref file, .. } => {
                 let same = |known: &Undo| matches!(known, Undo::InterfaceFile { link: l, file: f, .. } if l == link && f == file);
+                (!earlier.iter().any(same)).then_some(self)
+            }
+            Undo::Interrupt { ref link, number, .. } => {
+                let same = |known: &Undo| matches!(known, Undo::Interrupt { link: l, number: n, .. } if l == link && *n == number);
                 (!earlier.iter().any(same)).then_some(self)
             }
             Undo::Offloads { link, mut before } => {
@@ -91,6 +104,7 @@ impl Undo {
     fn link(&self) -> Option<&Link> {
         match self {
             Undo::InterfaceFile { link, .. }
+            | Undo::Interrupt { link, .. }
             | Undo::Offloads { link, .. }
             | Undo::Clsact(link)
             | Undo::Queue(link)
@@ -244,6 +258,7 @@ fn within(namespace: &Namespace, link: &Link, step: &Undo) -> io::Result<()> {
     let Some(link) = namespace.by_number(link)? else { return Ok(()) };
     let done = match step {
         Undo::InterfaceFile { file, value, .. } => put_back(namespace, &link, file, value),
+        Undo::Interrupt { number, value, .. } => send_back(namespace, &link, *number, value),
         Undo::Offloads { before, .. } => switch_back(namespace, &link, before),
         Undo::Clsact(_) => remove_clsact(namespace, link.index),
         Undo::Queue(_) => match tc::root(&namespace.route, link.index) {
@@ -278,6 +293,7 @@ fn left(all: &[Undo], places: &mut Places) -> Vec<String> {
                 return Some(Undo::Offloads { link: link.clone(), before });
             }
             Undo::InterfaceFile { file, .. } => is_first(link, file),
+            Undo::Interrupt { number, .. } => is_first(link, &format!("interrupt {number}")),
             Undo::Clsact(_) => is_first(link, "clsact"),
             Undo::Queue(_) => is_first(link, "fq"),
             Undo::Filter { direction, .. } => is_first(link, direction.program()),
@@ -301,6 +317,11 @@ fn differs(step: &Undo, places: &mut Places) -> Option<String> {
         Undo::InterfaceFile { file, value, .. } => {
             let now = namespace.read(&link, file).ok().filter(|now| now != value)?;
             format!("'{file}' is {now:?}, and was {value:?}")
+        }
+        Undo::Interrupt { number, value, .. } => {
+            let still = namespace.interrupts(&link).contains(number);
+            let now = interrupts::read(*number).ok().filter(|now| still && now != value)?;
+            format!("interrupt {number} arrives at cores {now}, and did at {value}")
         }
         Undo::Offloads { before, .. } => {
             let now = namespace.offloads.get(&link.name).ok()?;
@@ -346,6 +367,14 @@ fn put_back(namespace: &Namespace, link: &Link, file: &str, value: &str) -> io::
     })
 }
 
+/// One that the card has no more may be another device's by now.
+fn send_back(namespace: &Namespace, link: &Link, number: u32, value: &str) -> io::Result<()> {
+    if !namespace.interrupts(link).contains(&number) || interrupts::read(number)? == value {
+        return Ok(());
+    }
+    interrupts::write(number, value)
+}
+
 fn remove_clsact(namespace: &Namespace, index: u32) -> io::Result<()> {
     let route = &namespace.route;
     if !tc::has_clsact(route, index)? || tc::has_filters(route, index)? {
@@ -384,6 +413,9 @@ impl fmt::Display for Undo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Undo::InterfaceFile { link, file, value } => write!(f, "write {value:?} to '{file}' of {link}"),
+            Undo::Interrupt { link, number, value } => {
+                write!(f, "send interrupt {number} of {link} to cores {value} again")
+            }
             Undo::Offloads { link, before } => write!(f, "give {link} its offloads {before:?} back"),
             Undo::Clsact(link) => write!(f, "remove clsact from {link}"),
             Undo::Queue(link) => write!(f, "remove fq from {link}"),

@@ -1,13 +1,13 @@
 //! An interface with several queues: the thread of each is where the plan says, also of queues that come later.
 
 use crate::parts::{assert_undone, status, until_well};
-use crate::stage::{high, plan, threads, Stage};
+use crate::stage::{high, low, plan, run, threads, Stage};
 use crate::Part;
-use giusto_network::{Network, Thread};
+use giusto_network::{Limit, Network, Proof, Thread};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-pub(crate) const ALL: &[Part] = &[("several queues", several)];
+pub(crate) const ALL: &[Part] = &[("several queues", several), ("a card with several queues", card)];
 
 /// A pair with so many queues at both ends, in the place of another.
 fn plug(stage: &Stage, guest: usize, queues: u32) {
@@ -87,5 +87,103 @@ fn several() {
         until_threads(&mut network, &[eth0, eth0, v0, v0, v0, v0, v1, v1]);
         drop(network);
         assert_undone(&stage, &record, &before);
+    });
+}
+
+/// Where the interrupts of the card that is v0 may arrive.
+fn interrupts(stage: &Stage) -> Vec<String> {
+    const LOOK: &str = "cd $(readlink -f /sys/class/net/v0/device)/..; for n in $(ls msi_irqs | sort -n); do \
+        echo $n on $(cat /proc/irq/$n/smp_affinity_list); done";
+    run(&["ip", "netns", "exec", &stage.host(), "sh", "-c", LOOK]).lines().map(String::from).collect()
+}
+
+/// A real card of which each queue has an interrupt, with fewer queues in use than it has. `GIUSTO_CARDS="eth0 eth1"`: two of this
+/// machine that are connected with each other, virtio ones, for this test alone.
+fn card() {
+    let cards = std::env::var("GIUSTO_CARDS").unwrap_or_default();
+    let Some((near, far)) = cards.split_once(' ') else {
+        println!("  SKIPPED: GIUSTO_CARDS names no two cards; tests/packets-guest.sh has them");
+        return;
+    };
+    let stage = Stage::new(3);
+    let (host, remote) = (stage.host(), stage.guest(0));
+    stage.ip("link del v0");
+    run(&["ip", "link", "set", near, "netns", &host, "name", "v0"]);
+    run(&["ip", "link", "set", far, "netns", &remote, "name", "eth0"]);
+    stage.ip("link set v0 master br0 up");
+    stage.within(&remote, "ip link set eth0 address 02:00:00:00:77:0a up");
+    stage.within(&remote, "ip addr add 10.77.0.10/24 dev eth0");
+    for guest in [1, 2] {
+        let known = format!("10.77.0.{} lladdr 02:00:00:00:77:{:02x} dev eth0", 10 + guest, 10 + guest);
+        stage.within(&remote, &format!("ip neigh replace {known} nud permanent"));
+    }
+    stage.within(&host, "ethtool -L v0 combined 2");
+    // Kernels before 6.17 keep the threads, once there are any.
+    for on in [1, 0] {
+        stage.within(&host, &format!("sh -c echo${{IFS}}{on}>/sys/class/net/v0/threaded"));
+    }
+    let (before, arrived_at) = (stage.snapshot(), interrupts(&stage));
+    println!("  interrupts: {}", arrived_at.join(", "));
+    stage.inside(&host, || {
+        let mut record = Vec::new();
+        let goal = plan(&[("v0", 90, 1)], &[high(1, 80, 1), low(2, 1)]);
+        let mut network = Network::apply(&goal, &mut record).unwrap();
+        until_well(&mut network, &mut record);
+        assert_eq!(status(&network, "v0").limit, Limit::Sort);
+        let of_card = || threads().into_iter().filter(|thread| thread.starts_with("napi/v0 ")).collect::<Vec<_>>();
+        println!("  {} threads: {:?}", of_card().len(), of_card()[0]);
+        assert!(
+            of_card().len() >= 2 && of_card().iter().all(|thread| thread == "napi/v0 FF 90 on 1"),
+            "{:?}",
+            of_card()
+        );
+        let elsewhere = || interrupts(&stage).into_iter().filter(|one| !one.ends_with(" on 1")).collect::<Vec<_>>();
+        assert_eq!(elsewhere(), Vec::<String>::new());
+        // Both queues have work, as flows are spread over them.
+        let before_any = ran(&network, "v0");
+        let passed = status(&network, "v0").passed.unwrap();
+        let receiver = stage.inside(&stage.guest(1), || UdpSocket::bind("10.77.0.11:7000").unwrap());
+        receiver.set_nonblocking(true).unwrap();
+        // A socket has room for 49, as each is in a page of its own.
+        let read = |wait| {
+            std::thread::sleep(Duration::from_millis(wait));
+            std::iter::from_fn(|| receiver.recv(&mut [0]).ok()).count()
+        };
+        let flow = |_| {
+            let sender = stage.inside(&remote, || UdpSocket::bind("10.77.0.10:0").unwrap());
+            (0..4).for_each(|_| _ = sender.send_to(&[7], "10.77.0.11:7000"));
+            read(5)
+        };
+        let arrived = (0..32).map(flow).sum::<usize>() + read(500);
+        drop(receiver);
+        let busy = ran(&network, "v0").iter().zip(&before_any).filter(|(now, then)| now > then).count();
+        let first = status(&network, "v0").passed.unwrap() - passed;
+        println!("  of 128 in 32 flows {arrived} arrived, {first} were processed first, in {busy} threads");
+        assert!(arrived >= 120 && first >= 120 && busy >= 2, "{arrived} {first} {busy}");
+        std::thread::sleep(Duration::from_millis(1000));
+        assert_eq!(network.check(&mut record), Vec::<String>::new());
+        assert_eq!(status(&network, "v0").proof, Proof::Moved);
+        // While nothing happens it is not looked at again and again.
+        for _ in 0..15 {
+            network.check(&mut record);
+            assert!(!network.is_behind(), "it is looked at although nothing has happened");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        // Sent elsewhere by another program, they come back soon. One that was where the plan wants it belongs to that program then.
+        for one in arrived_at.iter().filter(|one| !one.ends_with(" on 1")) {
+            let number = one.split(' ').next().unwrap();
+            std::fs::write(format!("/proc/irq/{number}/smp_affinity_list"), "0").unwrap();
+        }
+        let end = Instant::now() + Duration::from_secs(5);
+        while !elsewhere().is_empty() {
+            assert!(Instant::now() < end, "{:?}", elsewhere());
+            network.check(&mut record);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        network.clear().unwrap();
+        assert_undone(&stage, &record, &before);
+        assert_eq!(interrupts(&stage), arrived_at);
+        let link = stage.within(&host, "ip -d link show v0");
+        assert!(!link.contains("xdp"), "{link}");
     });
 }

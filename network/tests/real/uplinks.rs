@@ -8,8 +8,13 @@ use giusto_network::{Limit, Network};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-pub(crate) const ALL: &[Part] =
-    &[("arrivals are sorted", sorted), ("IPv6", over_v6), ("another program sorts already", taken)];
+pub(crate) const ALL: &[Part] = &[
+    ("arrivals are sorted", sorted),
+    ("IPv6", over_v6),
+    ("arrivals in VXLAN", in_vxlan),
+    ("arrivals that the host routes", routed),
+    ("another program sorts already", taken),
+];
 
 const RATE: f64 = 2000.0;
 const BURST: f64 = 50.0;
@@ -136,6 +141,73 @@ fn over_v6() {
         network.clear().unwrap();
         assert_eq!(giusto_network::undo(&record).failed, Vec::<String>::new());
     });
+}
+
+/// Sends as many to the high class and to the low one from outside; how many the uplink's thread processed first.
+fn first_of(stage: &Stage) -> u64 {
+    stage.inside(&stage.host(), || {
+        let mut record = Vec::new();
+        let mut network = Network::apply(&with_uplink(), &mut record).unwrap();
+        until_well(&mut network, &mut record);
+        assert_eq!(status(&network, "v0").limit, Limit::Sort);
+        let passed = |network: &Network| status(network, "v0").passed.unwrap();
+        // Until addresses are known, and the uplink has been told.
+        let end = Instant::now() + Duration::from_secs(10);
+        while stage.send(0, 1, 4, Duration::from_millis(4)) + stage.send(0, 2, 4, Duration::from_millis(4)) < 8 {
+            assert!(Instant::now() < end, "nothing arrives");
+        }
+        for _ in 0..25 {
+            network.check(&mut record);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let before = passed(&network);
+        for to in [1, 2] {
+            assert_eq!(stage.send(0, to, 30, Duration::from_millis(60)), 30, "of 30 to guest {to}");
+        }
+        let first = passed(&network) - before;
+        println!("  {first} of 60 were processed first");
+        network.clear().unwrap();
+        assert_eq!(giusto_network::undo(&record).failed, Vec::<String>::new());
+        first
+    })
+}
+
+/// What comes in VXLAN is of the class of the packet within.
+fn in_vxlan() {
+    for port in [4789, 8472] {
+        let stage = Stage::new(3);
+        let remote = stage.guest(0);
+        let tunnel = |dev: &str, to: &str| format!("type vxlan id 7 dev {dev} remote 10.79.0.{to} dstport {port}");
+        stage.ip("link set v0 nomaster");
+        stage.ip("addr add 10.79.0.1/24 dev v0");
+        stage.ip(&format!("link add u0 {}", tunnel("v0", "10")));
+        stage.ip("link set u0 master br0 up");
+        // The remote machine's address is at its end of the tunnel.
+        stage.within(&remote, "ip addr flush dev eth0");
+        stage.within(&remote, "ip link set eth0 address 02:00:00:00:79:0a");
+        stage.within(&remote, "ip addr add 10.79.0.10/24 dev eth0");
+        stage.within(&remote, &format!("ip link add e0 {}", tunnel("eth0", "1")));
+        stage.within(&remote, "ip link set e0 address 02:00:00:00:77:0a up");
+        stage.within(&remote, "ip addr add 10.77.0.10/24 dev e0");
+        let first = first_of(&stage);
+        assert!((30..40).contains(&first), "{first} were processed first, port {port}");
+    }
+}
+
+/// Behind a bridge that the host routes to, neighbours are known at the bridge, not at its ports.
+fn routed() {
+    let stage = Stage::new(3);
+    let (host, remote) = (stage.host(), stage.guest(0));
+    stage.ip("link set v0 nomaster");
+    stage.ip("addr add 10.79.0.1/24 dev v0");
+    stage.within(&host, "sh -c echo${IFS}1>/proc/sys/net/ipv4/ip_forward");
+    stage.within(&remote, "ip addr del 10.77.0.10/24 dev eth0");
+    stage.within(&remote, "ip addr add 10.79.0.10/24 dev eth0");
+    stage.within(&remote, "ip addr add 10.77.0.10/32 dev lo");
+    stage.within(&remote, "ip link set lo up");
+    stage.within(&remote, "ip route add 10.77.0.0/24 via 10.79.0.1 src 10.77.0.10");
+    let first = first_of(&stage);
+    assert!((30..40).contains(&first), "{first} were processed first");
 }
 
 /// It stays, and what is not limited then is told.
