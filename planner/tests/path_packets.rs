@@ -96,7 +96,8 @@ fn messages_pass_the_interfaces_of_their_services() {
     assert_eq!((own.bucket.rate, own.bucket.depth), ("2500/s".parse().unwrap(), Tokens::whole(16)));
     let point = &found.paths[0].points[0];
     assert_eq!([1, 2, 4].map(|nth| point.parts[nth].within), [bounds[0], bounds[1], bounds[1]]);
-    assert!([1, 2, 4].iter().all(|nth| point.parts[*nth].beyond_ppb <= 10_000), "{point:?}");
+    assert!([1, 2, 4].iter().all(|nth| point.parts[*nth].beyond_ppb <= 100_000), "{point:?}");
+    assert!([1, 2, 4].iter().all(|nth| point.parts[*nth].growth_ppb == 0), "{point:?}");
     let checked = check_plan(&found).unwrap();
     assert_eq!(checked.paths[0].stages, 6);
     let said = explain(&found, "braking").unwrap();

@@ -207,6 +207,8 @@ fn what_cannot_be_planned_together_says_why() {
     let branch = |name: &str| vec![Through::Service(name.into())];
     fork.paths.all[1].through =
         vec![Through::Service("store".into()), Through::All(vec![branch("radar"), branch("log")])];
+    told(&fork);
+    fork.paths.all.iter_mut().for_each(|one| *one = path(&one.name, source, one.through.clone(), time("300ms")));
     assert_eq!(cause(&fork), PathCause::Unlike { unlike: Unlike::Fork, other: "braking".into() });
     // In the other order, and where they part and meet again.
     let services = [("a", 1), ("b", 1), ("c", 1), ("d", 1)];

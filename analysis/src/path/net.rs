@@ -18,7 +18,7 @@ pub enum Stage {
     },
     /// Each message takes a token.
     Bucket(Bucket),
-    /// Each message takes a token; one that finds none may be lost, and counts as late however long it is waited for.
+    /// Each message takes a token; one that finds none may be lost, and counts as late however long it is waited for. None waits.
     Policed(Bucket),
     /// Nothing takes longer than this; what comes first leaves first.
     Bounded(Duration),

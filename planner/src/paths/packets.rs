@@ -1,10 +1,11 @@
 //! Interfaces of services as stages of a path: their buckets, and how long the host's processing takes at most.
 
+use super::given::AtOnce;
 use super::refusal::PathCause;
 use super::topic;
+use giusto_analysis::bucket::dropped;
 use giusto_model::{
-    Arrivals, Bucket, Duration, InterfaceStage, NetworkPlan, PacketClass, PacketWay, Path, PathSource, Rate, Service,
-    Tokens,
+    Bucket, Duration, InterfaceStage, NetworkPlan, PacketClass, PacketWay, Path, PathSource, Rate, Service, Tokens,
 };
 
 /// More of a bucket is not counted on: laws of deeper ones take long, and say the same.
@@ -20,6 +21,7 @@ pub(super) struct Ask<'a> {
     pub(super) messages: Option<Rate>,
     /// Of each message so many copies pass.
     pub(super) copies: u32,
+    pub(super) at_once: AtOnce,
 }
 
 /// The interface by which messages leave `service` or come to it; `None` where it has none.
@@ -31,7 +33,7 @@ pub(super) fn stage(
     way: PacketWay,
     (link, branch): (Option<Duration>, Option<u32>),
 ) -> Result<Option<InterfaceStage>, PathCause> {
-    let Ask { networks, path, messages, copies } = *ask;
+    let Ask { networks, path, messages, copies, at_once } = *ask;
     let own = match &service.network[..] {
         [] => return Ok(None),
         [own] => own,
@@ -48,10 +50,10 @@ pub(super) fn stage(
     let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
     let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
     let bucket = written.messages(packets);
-    let needed = match path.source {
+    let needed = |at_once: AtOnce| match path.source {
         PathSource::Poisson(own) => {
             let enough = Rate::of(rate, Duration::from_secs(1)).and_then(|rate| rate.share(packets));
-            needed(path, messages.unwrap_or(own), bucket.map(|bucket| bucket.rate).max(enough))
+            needed(path, (messages.unwrap_or(own), at_once), bucket.map(|bucket| bucket.rate).max(enough))
         }
         PathSource::Periodic { period, jitter, burst } => {
             // Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come
@@ -60,11 +62,13 @@ pub(super) fn stage(
             Some((within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into()))
         }
     };
+    let least = needed(at_once);
     let enough = |bucket: &Bucket| {
-        bucket.rate.per_ns() * MOST_TAKEN >= per_ns && needed.is_some_and(|needed| bucket.depth.at_once() >= needed)
+        bucket.rate.per_ns() * MOST_TAKEN >= per_ns && least.is_some_and(|least| bucket.depth.at_once() >= least)
     };
-    let (Some(bucket), Some(needed)) = (bucket.filter(enough), needed) else {
-        let burst = needed.unwrap_or(DEEPEST).saturating_mul(packets.into());
+    let (Some(bucket), Some(needed)) = (bucket.filter(enough), least) else {
+        // So many are enough in any case.
+        let burst = needed(AtOnce::Promised).unwrap_or(DEEPEST).saturating_mul(packets.into());
         return Err(PathCause::Burst { interface, way, bucket: written, burst, rate });
     };
     let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST.max(needed))), ..bucket };
@@ -72,11 +76,24 @@ pub(super) fn stage(
     Ok(Some(InterfaceStage { interface, on, link, branch, way, packets, bucket, bound }))
 }
 
-/// The depth with which hardly one of the messages waits for its tokens.
-fn needed(path: &Path, messages: Rate, tokens: Option<Rate>) -> Option<u64> {
-    let rate = tokens?;
-    let highest = path.points.last().map_or(0.0, |point| 1.0 - point.percentile.percent() / 100.0);
-    let arrivals = Arrivals { rate: messages, batch: 1 };
-    let found = topic::depth(arrivals, Bucket { rate, depth: Tokens::whole(1) }, topic::WAITING * highest);
-    (found <= DEEPEST).then_some(found)
+/// The depth with which hardly one of the messages is dropped; one more in twenty is counted, as from stage to stage they are
+/// counted as more.
+fn needed(path: &Path, (messages, at_once): (Rate, AtOnce), tokens: Option<Rate>) -> Option<u64> {
+    let (rate, messages) = (tokens?, messages.times(21)?.share(20)?);
+    let highest = path.points.last()?;
+    let time = if at_once == AtOnce::Promised { highest.within } else { Duration::ZERO };
+    let most = topic::WAITING * (1.0 - highest.percentile.percent() / 100.0);
+    let holds = |depth: u64| {
+        let bucket = Bucket { rate, depth: Tokens::whole(depth) };
+        dropped(messages, bucket, time).is_ok_and(|dropped| dropped <= most)
+    };
+    let (mut low, mut high) = (0, DEEPEST);
+    if !holds(high) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if holds(middle) { &mut high } else { &mut low }) = middle;
+    }
+    Some(high)
 }

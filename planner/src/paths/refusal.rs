@@ -23,11 +23,9 @@ pub enum Unlike {
     Mixed,
     /// A promise that simulation decides.
     Simulated,
-    /// Branches.
+    /// Branches, of messages in periods.
     Fork,
-    /// A topic.
-    Topic,
-    /// An interface in the high class.
+    /// An interface in the high class, of messages in periods.
     Interface,
     /// So many others, and how many it may be with itself.
     Many(usize, usize),
@@ -50,7 +48,7 @@ pub enum PathCause {
         /// to this one.
         to: String,
     },
-    /// A topic that other paths go through as well.
+    /// A topic that other paths go through as well, which go on to other services, or over other topics.
     Shared {
         /// Which.
         topic: String,
@@ -210,7 +208,8 @@ impl fmt::Display for PathCause {
             ),
             PathCause::Shared { topic, other } => write!(
                 f,
-                "its {topic} is one of path '{other}' as well, which is not planned yet; expected one of its own for each path"
+                "its {topic} is one of path '{other}' as well, and what reads it gets the messages of both: that is planned where \
+                 both go on to the same service, and over no other topic; expected that, or a topic of its own for each path"
             ),
             PathCause::Unlike { unlike, other } => {
                 let has = match unlike {
@@ -224,9 +223,8 @@ impl fmt::Display for PathCause {
                         )
                     }
                     Unlike::Simulated => "'assurance: simulated'",
-                    Unlike::Fork => "a fork",
-                    Unlike::Topic => "a topic",
-                    Unlike::Interface => "interfaces",
+                    Unlike::Fork => "a fork whose messages come in periods",
+                    Unlike::Interface => "interfaces whose messages come in periods",
                     Unlike::Many(all, most) => {
                         return write!(
                             f,
@@ -246,6 +244,7 @@ impl fmt::Display for PathCause {
                 let how = match why {
                     PathError::Cycle { .. } => format!("of which some go through{at} and other services in another order"),
                     PathError::Parted { .. } => format!("of which some part behind{at} and meet again"),
+                    PathError::Branches { .. } => format!("of which some come to{at} by several ways"),
                     PathError::TooMany { limit, .. } => {
                         format!("and a proof of so many stages that meet would have more than {limit} parts")
                     }

@@ -24,6 +24,7 @@ pub(super) fn claimed(stage: &str, beyond_ppb: u32, late: f64) -> Result<(), Bro
 }
 
 /// What counts as late at a stage.
+#[derive(Clone, Copy)]
 pub(super) struct Counted {
     /// Whether a message itself is late,
     pub(super) once: bool,
