@@ -83,7 +83,7 @@ fn random(rng: &mut StdRng, seen: &mut Seen) -> Net {
         match nth {
             8 => {
                 let rate = Rate::of((often.max(1e-9) / 0.4 * 1e15) as u64, Duration::from_ns(1_000_000_000_000_000));
-                Stage::Policed(Bucket { rate: rate.unwrap(), depth: Tokens::whole(rng.random_range(40..160)) })
+                Stage::Policed(Bucket { rate: rate.unwrap(), depth: Tokens::whole(rng.random_range(100..800)) })
             }
             9 => Stage::Measured(vec![(ns(means[9] * 0.5), 0.99), (ns(means[9] * 3.0), 0.01)]),
             1 if rng.random_bool(0.3) => Stage::Bounded(ns(means[1] * 8.0)),

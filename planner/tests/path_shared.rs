@@ -277,7 +277,7 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
         ("late at 'store'", &|plan| met(plan).part.growth_ppb *= 8),
         ("late at 'radar'", &|plan| met(plan).part.growth_ppb /= 3),
         ("late at", &|plan| plan.paths[1].source = PathSource::Poisson("36/s".parse().unwrap())),
-        ("services one after the other", &|plan| {
+        ("messages at random of path", &|plan| {
             let source = PathSource::Periodic { period: time("50ms"), jitter: Duration::ZERO, burst: 1 };
             plan.paths[1].source = source;
         }),

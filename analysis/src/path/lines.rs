@@ -179,9 +179,10 @@ impl Unfold<'_> {
             return Err(PathError::TooMany { terms: self.terms, limit: MOST_TERMS });
         }
         let flows = &self.net.flows;
-        // What comes after this stage until the path is met; none where this is the path.
+        // What comes after this stage until the path is met. Messages of the path itself are never behind the one that is followed,
+        // so of their ways it is the stage alone.
         let way = match goal {
-            Goal::Meet(stages) => {
+            Goal::Meet(stages) if flow != self.root => {
                 let rest: Option<Vec<usize>> = rest.iter().map(first_of).collect();
                 let way = rest.map(|rest| [vec![stage], rest, stages.clone()].concat());
                 if flows[self.root].at(stage).is_some() && !way.as_ref().is_some_and(|way| self.on_path(way)) {
@@ -189,7 +190,7 @@ impl Unfold<'_> {
                 }
                 way
             }
-            Goal::Join(false) if flows[self.root].at(stage).is_some() => {
+            Goal::Join(false) if flow != self.root && flows[self.root].at(stage).is_some() => {
                 return Err(PathError::Parted { stage: stage + 1 });
             }
             _ => Some(vec![stage]),

@@ -234,8 +234,9 @@ struct Build<'a> {
     stages: Vec<Stage>,
     /// By place, of those that are no services.
     numbers: HashMap<usize, usize>,
-    /// By place and the next one, the way from the one to the other: flows that go it stay together.
-    ways: HashMap<(usize, Option<usize>), usize>,
+    /// By place and the next one, the way from the one to the other: flows that go it stay together. Where branches meet it is as
+    /// long as the longest of theirs.
+    ways: HashMap<(usize, Option<usize>, bool), usize>,
 }
 
 impl Build<'_> {
@@ -290,7 +291,9 @@ impl Build<'_> {
         let link = next.map_or(Duration::ZERO, |next| course.links[next]);
         let most = self.asked.late(course, nth).checked_add(link).unwrap_or(Duration::from_ns(u64::MAX));
         let stages = &mut self.stages;
-        let stage = *self.ways.entry((course.places[nth], next.map(|next| course.places[next]))).or_insert_with(|| {
+        let meets = next.is_some_and(|next| course.steps.before(next).len() > 1);
+        let key = (course.places[nth], next.map(|next| course.places[next]), meets);
+        let stage = *self.ways.entry(key).or_insert_with(|| {
             stages.push(Stage::Bounded(most));
             stages.len() - 1
         });

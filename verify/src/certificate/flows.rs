@@ -131,7 +131,8 @@ pub(super) fn all<'a>(plan: &'a Plan, group: &[usize]) -> Result<(Vec<Flow>, Vec
         // What goes the same way stays together, so it has to be one way.
         for (nth, stage) in path.through.iter().enumerate() {
             let link = stage.link().unwrap_or_default();
-            for before in steps.before(nth) {
+            // Where branches meet it is the longest of theirs.
+            for before in Some(steps.before(nth)).filter(|before| before.len() == 1).into_iter().flatten() {
                 let known = *ways.entry((key(&path.through[before]), key(stage))).or_insert(link);
                 if known != link {
                     let way = format!("the same link for all paths from '{}' to '{stage}'", path.through[before]);

@@ -133,14 +133,16 @@ impl<'a> Walk<'a> {
         let (group, key) = (self.group, &place.key);
         let is_own = matches!(goal, Goal::End | Goal::Join(true));
         at.time += place.link;
+        // Messages of the path itself are never behind the one that is followed.
+        let is_path = flow == group.own;
         let ahead: Vec<String> = match goal {
-            Goal::Meet(goal) => {
+            Goal::Meet(goal) if !is_path => {
                 let straight = branch.iter().chain(steps.iter().flatten().flatten()).map(|place| place.key.clone());
                 std::iter::once(key.clone()).chain(straight).chain(goal.iter().cloned()).collect()
             }
             _ => vec![key.clone()],
         };
-        let forks = steps.iter().any(|step| step.len() > 1);
+        let forks = !is_path && steps.iter().any(|step| step.len() > 1);
         let next = match (branch.first(), steps.first(), goal) {
             (Some(next), ..) => Some(next.key.as_str()),
             (None, Some(step), _) if step.len() > 1 => None,
@@ -161,6 +163,7 @@ impl<'a> Walk<'a> {
         }
         let own = &group.flows[group.own];
         let parts = match goal {
+            _ if is_path => false,
             Goal::Meet(_) => forks || !own.goes(&ahead),
             Goal::Join(is_own) => !is_own,
             Goal::End => false,
