@@ -149,12 +149,8 @@ impl Unfold<'_> {
 
     /// Those `with` the flow that go from `stage` on to `next` as it does.
     fn going_on(&self, with: &[usize], flow: usize, stage: usize, next: Option<usize>) -> Vec<usize> {
-        let follows = |other: usize| {
-            let route = &self.net.flows[other].route;
-            let place = route.iter().position(|step| first_of(step) == Some(stage))?;
-            first_of(route.get(place + 1)?)
-        };
-        with.iter().copied().filter(|other| *other == flow || next.is_some() && follows(*other) == next).collect()
+        let follows = |other: usize| next.is_some_and(|next| self.net.flows[other].after(stage).contains(&next));
+        with.iter().copied().filter(|other| *other == flow || follows(*other)).collect()
     }
 
     fn node(

@@ -1,7 +1,7 @@
 //! The stages of a path, and what has to be found of them.
 
 use super::course::{Ask, Asked, Course, Gap, Spot};
-use super::packets;
+use super::packets::{self, AtOnce};
 use super::refusal::{PathCause, PathRefusal};
 use super::topic;
 use crate::backend::{choose, deviation, most_of_a_core, Wanted};
@@ -23,15 +23,6 @@ struct Way {
     messages: Option<Rate>,
     laws_of_links: bool,
     at_once: AtOnce,
-}
-
-/// Which messages the buckets of interfaces are to hold.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AtOnce {
-    /// As they come to the path.
-    One,
-    /// All that come in the promised time, at once: that is enough, however long they take up to there.
-    Promised,
 }
 
 /// How many copies of a message come to a stage, and leave it.
@@ -227,10 +218,8 @@ impl Given<'_> {
 
     fn host(&self, name: &str) -> Result<String, Refusal> {
         let only = (self.site.hosts.len() == 1).then(|| self.site.hosts[0].name.clone());
-        self.service(name)?.on.clone().or(only).ok_or_else(|| {
-            let host = self.site.hosts[0].name.clone();
-            self.refused(PathCause::NoHost { service: name.to_string(), host })
-        })
+        // Of several hosts one has been chosen by now.
+        self.service(name)?.on.clone().or(only).ok_or_else(|| self.range())
     }
 
     fn range(&self) -> Refusal {

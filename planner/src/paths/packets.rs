@@ -1,6 +1,5 @@
 //! Interfaces of services as stages of a path: their buckets, and how long the host's processing takes at most.
 
-use super::given::AtOnce;
 use super::refusal::PathCause;
 use super::topic;
 use giusto_analysis::bucket::dropped;
@@ -12,6 +11,15 @@ use giusto_model::{
 const DEEPEST: u64 = 1000;
 /// Messages take no more of the tokens than this part: from stage to stage a path counts them as more than they are.
 const MOST_TAKEN: f64 = 0.9;
+
+/// Which messages the buckets of interfaces are to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtOnce {
+    /// As they come to the path.
+    One,
+    /// All that come in the promised time, at once: that is enough, however long they take up to there.
+    Promised,
+}
 
 /// What is known of the messages at an interface.
 pub(super) struct Ask<'a> {

@@ -26,11 +26,7 @@ pub(crate) struct PlacedStages {
 /// of those where all services have room. By the site alone, so that machines that plan for themselves choose alike. `None` where
 /// there is nothing to choose. Where nothing fits it is the first place that has links, of which is then told why it does not.
 pub(crate) fn placed(site: &Site, networks: &[NetworkPlan], answers: &Answers) -> Option<PlacedStages> {
-    // An interface is where its host is.
-    let is_open = |service: &Service| {
-        let is_stage = matches!(service.promise, Promise::Stage { .. });
-        is_stage && service.on.is_none() && service.network.is_empty()
-    };
+    let is_open = |service: &Service| matches!(service.promise, Promise::Stage { .. }) && service.on.is_none();
     let open: Vec<usize> = (0..site.services.len()).filter(|nth| is_open(&site.services[*nth])).collect();
     if site.hosts.len() < 2 || open.is_empty() {
         return None;

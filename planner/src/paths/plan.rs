@@ -2,7 +2,8 @@
 
 use super::course::{Asked, Brought};
 use super::despite;
-use super::given::{AtOnce, Given};
+use super::given::Given;
+use super::packets::AtOnce;
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
 use super::search::{Found, ROUNDS};
@@ -261,7 +262,10 @@ impl Group<'_> {
             Some(given) => given.path.name.clone(),
             None => {
                 let (course, tokens) = question.asked.brought[flow - self.0.len()].by[0];
-                format!("others at {}", question.through[course][tokens])
+                match &question.through[course][tokens] {
+                    PathStage::Tokens(stage) => format!("others of {}", stage.tokens_of),
+                    stage => format!("others at {stage}"),
+                }
             }
         };
         let met = |(flow, place, part): (usize, usize, PathPart)| PathMeet {

@@ -34,13 +34,6 @@ pub enum Unlike {
 /// Why a path does not keep its promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathCause {
-    /// Several hosts, and the site does not say on which a stage is.
-    NoHost {
-        /// The service.
-        service: String,
-        /// One of the hosts.
-        host: String,
-    },
     /// Two stages one after the other on different hosts, and nothing between them.
     NoLink {
         /// From this host
@@ -173,8 +166,7 @@ impl PathRefusal {
     /// Whether the site says too little, or what cannot be planned; else it asks for more than there is.
     pub fn is_input(&self) -> bool {
         match self.cause {
-            PathCause::NoHost { .. }
-            | PathCause::NoLink { .. }
+            PathCause::NoLink { .. }
             | PathCause::Shared { .. }
             | PathCause::Unlike { .. }
             | PathCause::Tangled { .. }
@@ -196,11 +188,6 @@ impl PathRefusal {
 impl fmt::Display for PathCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PathCause::NoHost { service, host } => write!(
-                f,
-                "its stage '{service}' may be on any of the hosts, and the time over the links between them depends on which; \
-                 expected, for example, on: {host}"
-            ),
             PathCause::NoLink { from, to } => write!(
                 f,
                 "it goes from {from} to {to}, and the site says nothing of the time that this takes; expected, for example, \

@@ -61,15 +61,13 @@ impl Flow {
         None
     }
 
-    /// Where it goes from a stage that is on no branch; `None` to a fork, and to the end.
-    pub(super) fn next(&self, key: &str) -> Option<&str> {
-        for (nth, step) in self.route.iter().enumerate() {
-            let own = line(step);
-            let Some(place) = own.iter().position(|place| place.key == key) else { continue };
-            let behind = || self.route.get(nth + 1).and_then(|step| line(step).first());
-            return own.get(place + 1).or_else(behind).map(|place| place.key.as_str());
-        }
-        None
+    /// Whether it goes from the one stage right to the other; where branches meet it waits, and does not.
+    pub(super) fn steps(&self, from: &str, to: &str) -> bool {
+        let ends = |branch: &Vec<Place>| branch.last().is_some_and(|place| place.key == from);
+        let begins = |branch: &Vec<Place>| branch.first().is_some_and(|place| place.key == to);
+        let within = |branch: &Vec<Place>| branch.windows(2).any(|pair| pair[0].key == from && pair[1].key == to);
+        let behind = |pair: &[Step]| pair[0].len() == 1 && pair[0].iter().any(ends) && pair[1].iter().any(begins);
+        self.route.iter().flatten().any(within) || self.route.windows(2).any(behind)
     }
 
     /// Whether it goes through these stages, one right after the other: into a branch as well, but not out of one.
@@ -162,7 +160,7 @@ pub(super) fn all<'a>(plan: &'a Plan, group: &[usize]) -> Result<(Vec<Flow>, Vec
         if often > all * 1e-12 {
             let key = format!("tokens of {topic}");
             let route = behind(&by.iter().map(|one| &flows[one.1]).collect::<Vec<_>>(), &key);
-            flows.push(Flow { name: format!("others at {key}"), route, often });
+            flows.push(Flow { name: format!("others of {topic}"), route, often });
         }
     }
     Ok((flows, stages))

@@ -2,9 +2,10 @@
 //! how early and how late they may be, too.
 
 use super::broken::Broken;
+use super::excess::Counted;
 use super::flows::{self, Flow, Kind, Place, Step};
 use super::interface;
-use super::late::{claimed, late_at, Counted};
+use super::late::{claimed, late_at};
 use super::route::Stage;
 use super::topic;
 use giusto_model::{Duration, PathMeet, PathPart, PathPoint, Plan};
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
         };
         let fresh: Vec<usize> = group.begin_at(key).into_iter().filter(|one| !at.with.contains(one)).collect();
         let here = [&at.with[..], &fresh].concat();
-        let goes_on = |one: &usize| *one == flow || next.is_some() && group.flows[*one].next(key) == next;
+        let goes_on = |one: &usize| *one == flow || next.is_some_and(|next| group.flows[*one].steps(key, next));
         let on: Vec<usize> = here.iter().copied().filter(goes_on).collect();
         let of = &group.stages[place.stage];
         if let (Kind::Drops(bound), false) = (place.kind, is_own) {

@@ -6,8 +6,9 @@
 
 use super::broken::Broken;
 use super::despite;
+use super::excess::Counted;
 use super::interface;
-use super::late::{claimed, late_at, Counted};
+use super::late::{claimed, late_at};
 use super::meets::Group;
 use super::route::{self, Server, Stage};
 use super::simulated;

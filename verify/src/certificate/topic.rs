@@ -1,8 +1,7 @@
 //! A topic's promise: the law of the wait for tokens, by another way than the planner's, and what its brokers carry.
 
 use super::broken::Broken;
-use super::excess::{first_and_after, LEFT_OUT};
-use super::late::Counted;
+use super::excess::{first_and_after, Counted, LEFT_OUT};
 use giusto_model::{Bucket, Duration, PathPart, Plan, Rate, TopicLimit, TopicPlan, Within};
 use serde::Serialize;
 use std::collections::BTreeSet;
