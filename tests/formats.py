@@ -315,7 +315,7 @@ def documents(folder):
     yield "slo", output("analyze", "slo", *random, "--objective", "p90=600ms", "--period", "100ms", "--json")
     drawn = ["--csv", f"{folder}/map.csv", "--plot", f"{folder}/map.svg"]
     yield "map", output("analyze", "map", *random, "--steps", "3", "--bandwidth", "30%..100%", *drawn, "--json")
-    sites = ("path", "path-topic", "path-packets", "path-fork", "path-shared", "path-link", "path-despite")
+    sites = ("path", "path-topic", "path-packets", "path-fork", "path-shared", "path-group", "path-link", "path-despite")
     for site in ("walk", "supply", "percentiles", *sites):
         yield "simulate", output("simulate", f"sites/{site}.yaml", "--for", "1s", "--json")
     spans = Path(folder) / "spans.json"

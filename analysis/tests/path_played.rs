@@ -380,6 +380,44 @@ fn what_finds_no_token_is_lost_and_counts_as_late() {
     assert!(every.is_err(), "{every:?}");
 }
 
+/// A server in company gives nothing for a while, and then all at once: a bucket that would hold the messages as they come to the
+/// path drops many of them.
+#[test]
+fn what_a_server_sends_at_once_finds_no_tokens() {
+    let share = |budget: u64, period: u64| {
+        let (budget, period) = (Duration::from_ms(budget), Duration::from_ms(period));
+        Stage::Share { share: Share { server: Server::Deferrable, budget, period }, company: true }
+    };
+    let policed = |depth| Stage::Policed(Bucket { rate: "300/s".parse().unwrap(), depth: Tokens::whole(depth) });
+    let visits: Vec<Visit> = (0..3).map(|stage| constant(stage, Duration::from_ms(1))).collect();
+    let net = |depth| {
+        let flows = vec![line("150/s", visits.clone())];
+        Net { stages: vec![share(100, 400), policed(depth), share(2, 4)], flows }
+    };
+    let dropped = |depth| {
+        let net = net(depth);
+        let mut rng = StdRng::seed_from_u64(5);
+        let arrivals = at_random(&net, 200_000, &mut rng);
+        let all = Player { net: &net, last_first: false }.play(&arrivals, &mut rng);
+        all.iter().filter(|time| time.is_infinite()).count() as f64 / all.len() as f64
+    };
+    // Of messages as they come to the path hardly one would wait.
+    let rate = "150/s".parse().unwrap();
+    let alone = giusto_analysis::bucket::dropped(rate, net_bucket(&net(40)), Duration::ZERO).unwrap();
+    assert!(alone < 1e-8 && dropped(40) > 0.1, "{alone} {}", dropped(40));
+    assert!(within(&net(40), 0, 0.03).is_err());
+    let bound = within(&net(400), 0, 0.03).unwrap();
+    assert!(dropped(400) <= bound.parts[1].term && bound.parts[1].x.is_none(), "{bound:?}");
+}
+
+fn net_bucket(net: &Net) -> Bucket {
+    let bucket = net.stages.iter().find_map(|stage| match stage {
+        Stage::Policed(bucket) => Some(*bucket),
+        _ => None,
+    });
+    bucket.unwrap()
+}
+
 /// A server whose period begins with a wake-up is not monotone: the first request comes earlier, and the last is done later.
 #[test]
 fn a_reanchored_server_is_not_monotone() {

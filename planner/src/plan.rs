@@ -103,12 +103,16 @@ fn with(
     answers: &Answers,
     alike: &Alike,
 ) -> Result<Plan, Refusal> {
-    let asked = site;
+    let (unfilled, filled) = (site, paths::filled(site));
+    let site = filled.as_ref().unwrap_or(site);
     let on_path = |service: &Service| site.paths.through(&service.name).next().is_some();
     let networks = match site.services.iter().any(|service| !service.network.is_empty() && on_path(service)) {
         true => network::plan(site, None, measured).map_err(Refusal::Packets)?,
         false => Vec::new(),
     };
+    let placed = paths::placed(site, &networks, answers);
+    let site = placed.as_ref().map_or(site, |placed| &placed.site);
+    let asked = site;
     let fits = |other: &Site| {
         let resolved = paths::planned(other, facts, &networks, answers).ok().flatten();
         resolved.is_some_and(|resolved| attempt(&resolved.site, facts, only, answers, alike).is_ok())
@@ -148,11 +152,13 @@ fn with(
     let mut topics: Vec<TopicPlan> = topics.into_iter().filter(here).collect();
     topics.iter_mut().for_each(|topic| paths::said(asked, topic));
     let here = |one: &NetworkPlan| only.is_none_or(|only| site.hosts[only].name == one.on);
-    let network = match networks.is_empty() {
+    let mut network = match networks.is_empty() {
         true => network::plan(site, only, measured).map_err(Refusal::Packets)?,
         false => networks.into_iter().filter(here).collect(),
     };
+    paths::say(unfilled, &mut network);
     let mut plan = modes::promised(plan, site, facts, only, answers)?;
+    placed.iter().for_each(|placed| placed.say(&mut plan));
     origins(site.services.iter(), &mut plan);
     Ok(Plan { topics, coordination, paths, network, ..plan })
 }

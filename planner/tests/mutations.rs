@@ -354,6 +354,10 @@ fn is_within(point: &PathPoint) -> bool {
 /// Whether at each service of a path no more messages are late than it claims, by the law itself.
 fn claims_hold(plan: &Plan, path: &PathPlan) -> bool {
     let one = |point: &PathPoint| {
+        let plain = |path: &PathPlan| path.through.iter().all(|one| one.service().is_some() && one.branch().is_none());
+        if !point.meets.is_empty() && !plan.paths.iter().all(plain) {
+            return group_may_hold(plan, path, point);
+        }
         if !point.meets.is_empty() {
             return crossing_holds(plan, path, point);
         }
@@ -408,6 +412,20 @@ fn crossing_holds(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
         let held = holds(name, part, early, often, (1.0, own));
         own /= 1.0 - growth(part);
         held
+    })
+}
+
+/// What is true at least where the claims of a path are that shares services and forks, or goes over topics: at each service alone, with
+/// as many messages as come to it of the paths, no more are late than is claimed.
+fn group_may_hold(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
+    let own = path.through.iter().map(|stage| stage.service()).zip(&point.parts).map(|(name, part)| (name, part, 1.0));
+    let met = point.meets.iter().map(|met| (Some(met.service.as_str()), &met.part, 0.0));
+    own.chain(met).all(|(name, part, once)| {
+        let entry = name.and_then(|name| plan.services.iter().find(|entry| entry.name == name));
+        let Some(entry) = entry else { return true };
+        let there = plan.paths.iter().filter(|path| path.services().any(|service| service == entry.name));
+        let often: f64 = there.map(|path| path.source.per_ns()).sum();
+        late_by_law(entry, part.within.ns(), often, (once, 0.0)) <= f64::from(part.beyond_ppb) / 1e9
     })
 }
 

@@ -96,7 +96,8 @@ fn messages_pass_the_interfaces_of_their_services() {
     assert_eq!((own.bucket.rate, own.bucket.depth), ("2500/s".parse().unwrap(), Tokens::whole(16)));
     let point = &found.paths[0].points[0];
     assert_eq!([1, 2, 4].map(|nth| point.parts[nth].within), [bounds[0], bounds[1], bounds[1]]);
-    assert!([1, 2, 4].iter().all(|nth| point.parts[*nth].beyond_ppb <= 10_000), "{point:?}");
+    assert!([1, 2, 4].iter().all(|nth| point.parts[*nth].beyond_ppb <= 100_000), "{point:?}");
+    assert!([1, 2, 4].iter().all(|nth| point.parts[*nth].growth_ppb == 0), "{point:?}");
     let checked = check_plan(&found).unwrap();
     assert_eq!(checked.paths[0].stages, 6);
     let said = explain(&found, "braking").unwrap();
@@ -183,6 +184,40 @@ fn what_cannot_be_planned_says_what_to_write() {
         site.services[0].network[0].bucket = Some(PacketBucket { bits, ..bucket("5k/s", 32) });
     }));
     assert!(matches!(bits.cause, PathCause::Burst { .. }), "{bits}");
+}
+
+/// What the site does not say of an interface of a stage follows from the paths through it.
+#[test]
+fn an_interface_has_the_tokens_that_its_paths_need() {
+    let left = |mut site: Site| {
+        for vif in site.services.iter_mut().flat_map(|service| &mut service.network) {
+            vif.bucket = None;
+        }
+        site
+    };
+    let own = |plan: &Plan, nth: usize| plan.network[nth].vifs[0].clone();
+    for (source, promise) in [(poisson("50/s"), "120ms"), (periodic(), "100ms")] {
+        let asked = left(site(source, promise));
+        let found = told(&asked);
+        let (camera, controller) = (own(&found, 0), own(&found, 1));
+        assert_eq!((camera.class, camera.bucket), (PacketClass::High, controller.bucket));
+        // 50 messages of two packets each a second, and a tenth more; what comes in the promised time at once.
+        let bucket = camera.bucket.unwrap();
+        assert_eq!(bucket.rate, "112/s".parse().unwrap());
+        assert!((12..200).contains(&bucket.depth.at_once()), "{bucket}");
+        let why = camera.reasons.iter().find(|one| one.what == "bucket").unwrap();
+        assert!(why.why.contains("messages of its paths"), "{why:?}");
+        check_plan(&found).unwrap();
+        // As many as it says are enough where the site says so, too.
+        let mut written = site(source, promise);
+        for vif in written.services.iter_mut().flat_map(|service| &mut service.network) {
+            vif.bucket = Some(bucket);
+        }
+        assert_eq!(told(&written).paths, found.paths);
+    }
+    // It follows the source: twice as many messages, nearly twice the tokens.
+    let more = own(&told(&left(site(poisson("100/s"), "160ms"))), 0).bucket.unwrap();
+    assert_eq!(more.rate, "223/s".parse().unwrap());
 }
 
 /// In the plan of one host its interface is said to be on the other, where that plan does not look.

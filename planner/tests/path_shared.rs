@@ -207,6 +207,8 @@ fn what_cannot_be_planned_together_says_why() {
     let branch = |name: &str| vec![Through::Service(name.into())];
     fork.paths.all[1].through =
         vec![Through::Service("store".into()), Through::All(vec![branch("radar"), branch("log")])];
+    told(&fork);
+    fork.paths.all.iter_mut().for_each(|one| *one = path(&one.name, source, one.through.clone(), time("300ms")));
     assert_eq!(cause(&fork), PathCause::Unlike { unlike: Unlike::Fork, other: "braking".into() });
     // In the other order, and where they part and meet again.
     let services = [("a", 1), ("b", 1), ("c", 1), ("d", 1)];
@@ -275,7 +277,7 @@ fn whatever_is_changed_in_a_path_that_shares_services_is_noticed() {
         ("late at 'store'", &|plan| met(plan).part.growth_ppb *= 8),
         ("late at 'radar'", &|plan| met(plan).part.growth_ppb /= 3),
         ("late at", &|plan| plan.paths[1].source = PathSource::Poisson("36/s".parse().unwrap())),
-        ("services one after the other", &|plan| {
+        ("messages at random of path", &|plan| {
             let source = PathSource::Periodic { period: time("50ms"), jitter: Duration::ZERO, burst: 1 };
             plan.paths[1].source = source;
         }),

@@ -179,6 +179,7 @@ fn what_cannot_be_planned_says_what_to_write() {
     let shared = refused(&|site| {
         let mut other = site.paths.all[0].clone();
         other.name = "other".into();
+        other.through.truncate(2);
         site.paths.all.push(other);
     });
     assert!(shared.to_string().contains("its topic alarms is one of path 'other'"), "{shared}");

@@ -4,7 +4,7 @@ use crate::guest::{Guests, Job, LONGEST};
 use crate::passage::Passage;
 use crate::scheduler::{Core, Scheduler, Sole};
 use crate::stats::Stats;
-use crate::system::{Error, Stop, System, To, OTHERS};
+use crate::system::{Error, Stop, System, To};
 use crate::trace::Observer;
 use giusto_model::{Duration, Instant, JobRecord};
 use std::cmp::Reverse;
@@ -166,7 +166,7 @@ impl<'a, S: Scheduler> Play<'a, S> {
                     (Some(Some(guests)), _) if guests.waits(task) => {}
                     // As many places one after the other as there are, at most.
                     (None, Some(place)) if places > 0 && (place.waits == 0 || task < place.waits) => {
-                        all.extend(place.to.iter().map(|(next, _)| (place.going_on(*next, task), places - 1)));
+                        all.extend(place.going_on(task).map(|(next, _)| (next, places - 1)));
                     }
                     _ => return Err(Error::Message { index: server, task }),
                 }
@@ -183,8 +183,8 @@ impl<'a, S: Scheduler> Play<'a, S> {
         self.releases.extend(arrivals.map(|(at, to)| Reverse((at.ns(), to.server as u32, to.task))));
         for (nth, place) in messages.between.iter().enumerate() {
             let server = self.guests.len() + nth;
-            if place.others.is_some() {
-                known(&To { server, task: OTHERS })?;
+            if let Some((_, task)) = place.others {
+                known(&To { server, task })?;
             }
             let stops: Vec<Stop> = messages.stops.iter().filter(|stop| stop.server == server).copied().collect();
             let mut passage = Passage::new(place, &stops, seed, u64::MAX - 1 - nth as u64);
@@ -237,13 +237,14 @@ impl<'a, S: Scheduler> Play<'a, S> {
             let server = (self.guests.len() + nth) as u32;
             self.releases.extend(passage.next(at).map(|next| Reverse((next, server, FROM_OUTSIDE))));
         }
-        let (place, task) = (&self.system.messages.between[nth], if task == FROM_OUTSIDE { OTHERS } else { task });
+        let place = &self.system.messages.between[nth];
+        let task = place.others.filter(|_| task == FROM_OUTSIDE).map_or(task, |(_, task)| task);
         if !passage.is_whole(task) {
             return;
         }
         let through = passage.pass(at, &mut |waypoint, took| observer.passed(nth, task, waypoint, took));
-        for (to, takes) in &place.to {
-            let (at, to) = (through.saturating_add(takes.ns()).min(LONGEST), place.going_on(*to, task));
+        for (to, takes) in place.going_on(task) {
+            let at = through.saturating_add(takes.ns()).min(LONGEST);
             self.releases.push(Reverse((at, to.server as u32, to.task)));
         }
         if place.to.is_empty() {

@@ -25,6 +25,7 @@ mod route;
 mod scheduler;
 mod seeds;
 pub mod services;
+mod shared;
 mod shown;
 mod stats;
 mod system;
@@ -45,8 +46,8 @@ pub use seeds::{in_parallel, simulate_seeds};
 pub use shown::Shown;
 pub use stats::{Stats, PERCENTILE_ERROR};
 pub use system::{
-    Between, Change, Error, Execution, Guest, Messages, ServerSpec, Sporadic, Stop, System, To, Waypoint, Workload,
-    OTHERS,
+    Between, Change, Error, Execution, Guest, Messages, Onward, ServerSpec, Sporadic, Stop, System, To, Waypoint,
+    Workload, OTHERS,
 };
 pub use timeline::{Lane, Play, Timeline};
 pub use trace::{Observer, Trace, Unobserved};

@@ -45,7 +45,7 @@ impl Passage {
                 State::Drawn { times: times.iter().scan(0.0, up_to).collect(), last: 0 }
             }
         };
-        let others = between.others.filter(|rate| !rate.is_zero());
+        let others = between.others.map(|(rate, _)| rate).filter(|rate| !rate.is_zero());
         let apart = others.map(|rate| (1.0 / rate.per_ns()).round().max(1.0) as u64);
         let come = vec![0; between.waits as usize];
         let mut stops: Vec<_> = stops.iter().map(|stop| (stop.from.ns(), stop.until.ns(), stop.lost)).collect();

@@ -4,6 +4,7 @@ use crate::engine::simulate_with;
 use crate::guest::exponential;
 use crate::partitioned::Partitioned;
 use crate::route::{PathStop, Route, Stage};
+use crate::shared::shared;
 use crate::stats::Stats;
 use crate::system::{Error, Execution, Guest, Messages, ServerSpec, Sporadic, System, Workload};
 use crate::trace::Observer;
@@ -69,7 +70,7 @@ pub fn play_path_that_fails(
     let mut specs: Vec<ServerSpec> = servers.iter().map(|one| spec(one)).collect();
     let route = match &paths[..] {
         [path] => Route::new(&path.through, &stages, specs.len()),
-        paths => Route::shared(paths, &services, &stages),
+        paths => shared(paths, &services, &stages, specs.len()),
     };
     let route = route.ok_or(none.clone())?;
     for (stage, tasks) in stages.iter().zip(&route.tasks) {
@@ -78,8 +79,9 @@ pub fn play_path_that_fails(
     let arrivals = arrivals(path.source, horizon, (seed, 0));
     let Route { firsts, others, hops, between, last, .. } = &route;
     let own = arrivals.iter().flat_map(|at| firsts.iter().map(|first| (*at, *first)));
-    let beside = (1..).zip(&paths[1..]).zip(others).flat_map(|((nth, path), first)| {
-        self::arrivals(path.source, horizon, (seed, nth)).into_iter().map(|at| (at, *first))
+    let beside = (1..).zip(&paths[1..]).zip(others).flat_map(|((nth, path), firsts)| {
+        let arrivals = self::arrivals(path.source, horizon, (seed, nth));
+        arrivals.into_iter().flat_map(|at| firsts.iter().map(move |first| (at, *first)))
     });
     let stops = route.stopped(stops);
     let (hops, between) = (hops.clone(), between.clone());

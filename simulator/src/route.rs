@@ -1,7 +1,7 @@
 //! Where messages of a path go: from server to server, and through the places between.
 
-use crate::system::{Between, Execution, Stop, To, Waypoint, OTHERS};
-use giusto_model::{Duration, Instant, PathPlan, PathStage, Steps};
+use crate::system::{Between, Execution, Onward, Stop, To, Waypoint, OTHERS};
+use giusto_model::{Duration, Instant, PathStage, Steps};
 
 /// A stage of a path that stands still for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub(crate) struct Stage {
 pub(crate) struct Route {
     /// Where messages come from outside.
     pub(crate) firsts: Vec<To>,
-    /// Where those of the other paths do.
-    pub(crate) others: Vec<To>,
+    /// Where those of the other paths do, path by path.
+    pub(crate) others: Vec<Vec<To>>,
     pub(crate) hops: Vec<(To, To, Duration)>,
     pub(crate) between: Vec<Between>,
     /// Which stages of the path each of those is; where branches meet, none.
@@ -60,7 +60,7 @@ impl Route {
             let target = To { server: build.at[nth], task: 0 };
             let link = through[nth].link().unwrap_or(Duration::ZERO);
             if let Some(join) = join {
-                build.between[join - servers].to.push((target, link));
+                build.between[join - servers].to.push(Onward { of: None, to: target, takes: link });
             }
             for (way, from) in (0..).zip(steps.before(nth)) {
                 let (to, takes) = join.map_or((target, link), |join| (To { server: join, task: way }, Duration::ZERO));
@@ -76,32 +76,6 @@ impl Route {
         let last = end.or(build.at.last().copied())?;
         let Build { between, places, at, .. } = build;
         Some(Route { firsts, others: Vec::new(), hops, between, places, tasks, last, at })
-    }
-
-    /// Of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n. The first is the
-    /// one that is told of.
-    pub(crate) fn shared(paths: &[&PathPlan], services: &[&str], stages: &[Stage]) -> Option<Route> {
-        let (mut firsts, mut hops, mut last, mut at) = (Vec::new(), Vec::new(), None, Vec::new());
-        for (task, path) in (0..).zip(paths) {
-            let mut before: Option<&Stage> = None;
-            for stage in &path.through {
-                let nth = services.iter().position(|service| stage.service() == Some(service))?;
-                let to = To { server: stages[nth].server, task };
-                match before {
-                    None => firsts.push(to),
-                    Some(before) => {
-                        let takes = before.late.checked_add(stage.link().unwrap_or(Duration::ZERO))?;
-                        hops.push((To { server: before.server, task }, to, takes));
-                    }
-                }
-                before = Some(&stages[nth]);
-                at.extend((task == 0).then_some(stages[nth].server));
-            }
-            last = last.or(before.map(|stage| stage.server));
-        }
-        let others = firsts.split_off(1);
-        let tasks = vec![paths.len() as u32; services.len()];
-        Some(Route { firsts, others, hops, between: Vec::new(), places: Vec::new(), tasks, last: last?, at })
     }
 }
 
@@ -144,7 +118,8 @@ impl Build<'_> {
                 PathStage::Tokens(stage) => {
                     with_others |= stage.others.is_some();
                     let by = vec![Waypoint::Tokens(stage.bucket, Duration::ZERO)];
-                    self.place(Between { by, others: stage.others, ..Between::default() }, nth)
+                    let others = stage.others.map(|rate| (rate, OTHERS));
+                    self.place(Between { by, others, ..Between::default() }, nth)
                 }
                 PathStage::Interface(stage) => {
                     let by = vec![Waypoint::Tokens(stage.bucket, stage.bound)];
@@ -184,7 +159,7 @@ impl Build<'_> {
             return; // a topic's bucket and its broker are one place
         }
         if let Some(place) = from.checked_sub(self.servers) {
-            return self.between[place].to.push((to, takes));
+            return self.between[place].to.push(Onward { of: None, to, takes });
         }
         let own = self.stages.iter().zip(tasks).find(|(stage, _)| stage.server == from);
         let Some((stage, tasks)) = own else { return };

@@ -55,24 +55,39 @@ pub struct Stop {
 pub struct Between {
     /// One after the other.
     pub by: Vec<Waypoint>,
-    /// Others that come from outside, at random, as of task [`OTHERS`].
-    pub others: Option<Rate>,
+    /// Others that come from outside, at random, and as of which task.
+    pub others: Option<(Rate, u32)>,
     /// From so many ways, of which the task tells the number, a copy of each message has to come before it goes on, as of task
     /// 0; 0: all go on by themselves.
     pub waits: u32,
-    /// The servers or places to which all go on, each so much later; none: it is the end.
-    pub to: Vec<(To, Duration)>,
+    /// The servers or places to which messages go on, each so much later; none: it is the end.
+    pub to: Vec<Onward>,
+}
+
+/// Where messages go on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Onward {
+    /// Those of this task; `None`: all.
+    pub of: Option<u32>,
+    /// There
+    pub to: To,
+    /// so much later.
+    pub takes: Duration,
 }
 
 impl Between {
-    /// Where a message as of `task` goes on to: as of the same task, but to and from a place that waits for several.
-    pub(crate) fn going_on(&self, to: To, task: u32) -> To {
-        let joins = self.waits > 0 || to.task != 0;
-        To { task: if joins { to.task } else { task }, ..to }
+    /// Where a message as of `task` goes on to: as of the same task, but to and from a place that waits for several, and where
+    /// each task has its own way.
+    pub(crate) fn going_on(&self, task: u32) -> impl Iterator<Item = (To, Duration)> + '_ {
+        let own = self.to.iter().filter(move |onward| onward.of.is_none_or(|of| of == task));
+        own.map(move |Onward { of, to, takes }| {
+            let joins = self.waits > 0 || of.is_some() || to.task != 0;
+            (To { task: if joins { to.task } else { task }, ..*to }, *takes)
+        })
     }
 }
 
-/// The task that messages from elsewhere release.
+/// The task that messages from elsewhere release, on the way of a path alone.
 pub const OTHERS: u32 = 1;
 
 /// One of these places.

@@ -137,6 +137,48 @@ pub(crate) fn tail(bucket: Bucket, rate: f64) -> Result<Tail, Error> {
     Ok(Tail::of(at, beyond, excess, decay * tokens, -left / tokens))
 }
 
+/// Messages that are dropped where they find no token.
+pub(crate) struct Dropped {
+    /// P(U > depth − 1 − j), by the number j of those that come at once.
+    without: Vec<f64>,
+}
+
+impl Dropped {
+    /// `rate` of them come in a ns. O(depth).
+    ///
+    /// # Errors
+    /// As [`wait`].
+    pub(crate) fn new(bucket: Bucket, rate: f64) -> Result<Dropped, Error> {
+        if bucket.depth < Tokens::whole(1) {
+            return Err(BucketError::Depth(bucket.depth).into());
+        }
+        let law = Law::new(rate / bucket.rate.per_ns())?;
+        let left = (0..bucket.depth.at_once()).map(|at_once| bucket.depth.as_f64() - 1.0 - at_once as f64);
+        Ok(Dropped { without: left.map(|left| (law.beyond(left) + NOTHING).min(1.0)).collect() })
+    }
+
+    /// The part that is dropped, where all of a time in which `mean` of them come may come at once: of these there are M, by
+    /// Poisson's law, and those before that time have taken U tokens of the depth, independent of M: P(M + U + 1 > depth).
+    pub(crate) fn part(&self, mean: f64) -> f64 {
+        let (mut log, mut up_to, mut sum) = (-mean, 0.0, 0.0);
+        for (count, without) in (1..).zip(&self.without) {
+            let p = log.exp();
+            (up_to, sum) = (up_to + p, sum + p * without);
+            log += (mean / f64::from(count)).ln();
+        }
+        (sum + (1.0 - up_to).max(0.0)).min(1.0)
+    }
+}
+
+/// The part of messages at random that are dropped by a bucket in which all of a time `at_once` may come at once
+/// (docs/decisions/0073).
+///
+/// # Errors
+/// As [`wait`].
+pub fn dropped(rate: Rate, bucket: Bucket, at_once: Duration) -> Result<f64, Error> {
+    Ok(Dropped::new(bucket, rate.per_ns())?.part(rate.per_ns() * at_once.ns() as f64))
+}
+
 fn share(bucket: Bucket, shares: u32) -> Result<Bucket, Error> {
     let (depth, most) = (bucket.depth, bucket.depth.at_once());
     let refused = BucketError::Shares { depth, shares, most };

@@ -39,7 +39,7 @@ pub(super) struct Queue {
     pub(super) others: Vec<Other>,
     /// One message is followed, not only all that are before some time.
     pub(super) once: bool,
-    /// No stage after it has a queue.
+    /// No stage after it has a queue, or drops what it has no token for.
     pub(super) last: bool,
     /// How old messages are at least that come to it.
     pub(super) hold: Duration,
@@ -149,12 +149,8 @@ impl Unfold<'_> {
 
     /// Those `with` the flow that go from `stage` on to `next` as it does.
     fn going_on(&self, with: &[usize], flow: usize, stage: usize, next: Option<usize>) -> Vec<usize> {
-        let follows = |other: usize| {
-            let route = &self.net.flows[other].route;
-            let place = route.iter().position(|step| first_of(step) == Some(stage))?;
-            first_of(route.get(place + 1)?)
-        };
-        with.iter().copied().filter(|other| *other == flow || next.is_some() && follows(*other) == next).collect()
+        let follows = |other: usize| next.is_some_and(|next| self.net.flows[other].after(stage).contains(&next));
+        with.iter().copied().filter(|other| *other == flow || follows(*other)).collect()
     }
 
     fn node(
@@ -165,8 +161,13 @@ impl Unfold<'_> {
         goal: &Goal,
     ) -> Result<Node, PathError> {
         let (stage, hold) = (visit.stage, visit.hold);
-        if let Stage::Bounded(most) = self.net.stages[stage] {
-            return Ok(Node::Bounded(most, hold));
+        match self.net.stages[stage] {
+            Stage::Bounded(most) => return Ok(Node::Bounded(most, hold)),
+            // What it drops delays no other.
+            Stage::Policed(_) if matches!(goal, Goal::Meet(_) | Goal::Join(false)) => {
+                return Ok(Node::Bounded(Duration::ZERO, hold));
+            }
+            _ => {}
         }
         let term = self.terms;
         self.terms += 1;
@@ -174,9 +175,10 @@ impl Unfold<'_> {
             return Err(PathError::TooMany { terms: self.terms, limit: MOST_TERMS });
         }
         let flows = &self.net.flows;
-        // What comes after this stage until the path is met; none where this is the path.
+        // What comes after this stage until the path is met. Messages of the path itself are never behind the one that is followed,
+        // so of their ways it is the stage alone.
         let way = match goal {
-            Goal::Meet(stages) => {
+            Goal::Meet(stages) if flow != self.root => {
                 let rest: Option<Vec<usize>> = rest.iter().map(first_of).collect();
                 let way = rest.map(|rest| [vec![stage], rest, stages.clone()].concat());
                 if flows[self.root].at(stage).is_some() && !way.as_ref().is_some_and(|way| self.on_path(way)) {
@@ -184,14 +186,17 @@ impl Unfold<'_> {
                 }
                 way
             }
-            Goal::Join(false) if flows[self.root].at(stage).is_some() => {
+            Goal::Join(false) if flow != self.root && flows[self.root].at(stage).is_some() => {
                 return Err(PathError::Parted { stage: stage + 1 });
             }
             _ => Some(vec![stage]),
         };
         let fresh = self.entering(stage, with);
-        let elsewhere =
-            |other: &usize| flows[*other].at(stage).is_some() && !with.contains(other) && !fresh.contains(other);
+        // Nobody waits for another where times are known by measurement alone.
+        let waits = !matches!(self.net.stages[stage], Stage::Measured(_));
+        let elsewhere = |other: &usize| {
+            waits && flows[*other].at(stage).is_some() && !with.contains(other) && !fresh.contains(other)
+        };
         let later: Vec<usize> = (0..flows.len()).filter(elsewhere).collect();
         let mut others: Vec<Other> = Vec::new();
         for other in later {
@@ -217,10 +222,27 @@ impl Unfold<'_> {
         matches!(step, Step::At(visit) if matches!(self.net.stages[visit.stage], Stage::Bounded(_)))
     }
 
-    /// Whether the path goes through these stages, one right after the other.
+    /// Whether the path goes through these stages, one right after the other: into a branch of a fork as well, not out of one,
+    /// as where branches meet a message waits for its other copies, and who was behind it may be before it.
     fn on_path(&self, way: &[usize]) -> bool {
-        let path: Vec<Option<usize>> = self.net.flows[self.root].route.iter().map(first_of).collect();
-        path.windows(way.len()).any(|part| part.iter().zip(way).all(|(there, stage)| *there == Some(*stage)))
+        let goes = |chain: &[usize]| chain.windows(way.len()).any(|part| part == way);
+        let mut before: Vec<usize> = Vec::new();
+        for step in &self.net.flows[self.root].route {
+            match step {
+                Step::At(visit) => before.push(visit.stage),
+                Step::All(branches) => {
+                    let into = |branch: &Vec<Visit>| {
+                        let own = branch.iter().map(|visit| visit.stage);
+                        goes(&before.iter().copied().chain(own).collect::<Vec<_>>())
+                    };
+                    if branches.iter().any(into) {
+                        return true;
+                    }
+                    before.clear();
+                }
+            }
+        }
+        goes(&before)
     }
 }
 

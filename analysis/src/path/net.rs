@@ -18,7 +18,7 @@ pub enum Stage {
     },
     /// Each message takes a token.
     Bucket(Bucket),
-    /// Each message takes a token; one that finds none may be lost, and counts as late however long it is waited for.
+    /// Each message takes a token; one that finds none may be lost, and counts as late however long it is waited for. None waits.
     Policed(Bucket),
     /// Nothing takes longer than this; what comes first leaves first.
     Bounded(Duration),
@@ -98,6 +98,30 @@ impl Flow {
             Some(Step::At(visit)) => Some(visit.stage),
             _ => None,
         }
+    }
+
+    /// The stages that it goes to right after `stage`: where it forks, several; where branches meet, none.
+    pub(super) fn after(&self, stage: usize) -> Vec<usize> {
+        for (place, step) in self.route.iter().enumerate() {
+            match step {
+                Step::At(visit) if visit.stage == stage => {
+                    return match self.route.get(place + 1) {
+                        None => Vec::new(),
+                        Some(Step::At(next)) => vec![next.stage],
+                        Some(Step::All(branches)) => branches.iter().filter_map(|b| Some(b.first()?.stage)).collect(),
+                    };
+                }
+                Step::At(_) => {}
+                Step::All(branches) => {
+                    for branch in branches {
+                        if let Some(place) = branch.iter().position(|visit| visit.stage == stage) {
+                            return branch.get(place + 1).map(|next| next.stage).into_iter().collect();
+                        }
+                    }
+                }
+            }
+        }
+        Vec::new()
     }
 
     /// The way to `stage`, without it: of a fork the one branch, unless the stage is after the join.

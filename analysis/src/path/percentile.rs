@@ -5,6 +5,8 @@
 //!
 //! P(R > d_1 + … + d_k) ≤ Σ_(i<k) [P(R_i > d_i) + (λ_i/x_i)·E(R_i − d_i)⁺] + P(R_k > d_k).
 //!
+//! A policed bucket has its part, the messages that it drops, and neither time nor growth (docs/decisions/0073).
+//!
 //! Where flows that come from elsewhere share a stage, their own parts are added, without P, d grows by how early they may
 //! be, and the rate by as much as theirs has grown. Each part comes from [`Tail`], which is never too small.
 
@@ -12,7 +14,7 @@ use super::choice::Choice;
 use super::error::PathError;
 use super::lines::{Line, Lines, Node, Queue};
 use super::net::{Flow, Net, Source, Stage};
-use crate::bucket::{self, BucketError};
+use crate::bucket::{self, BucketError, Dropped};
 use crate::response::{Class, Server, Tail};
 use crate::Error;
 use giusto_model::Duration;
@@ -48,26 +50,18 @@ pub struct Part {
     pub load: f64,
     /// λ_i/λ
     pub stretch: f64,
-    /// x; `None` at the end of the path.
+    /// x; `None` at the end of the path, and where nobody waits.
     pub x: Option<f64>,
     /// Its part of the sum.
     pub term: f64,
 }
 
-/// Laws of one stage: of the messages that are followed, and of all that go on with them.
-struct Law {
-    own: Tail,
-    on: Option<Tail>,
-}
-
-impl Law {
-    /// The least t with once · P(R > t) + each · E(R − t)⁺ ≤ most, and that sum.
-    fn least(&self, once: f64, each: f64, most: f64) -> (f64, f64) {
-        match &self.on {
-            None => self.own.least(once, each, most),
-            Some(on) => self.own.least_with(on, once, each, most),
-        }
-    }
+/// Laws of one stage.
+enum Law {
+    /// Of the messages that are followed, and of all that go on with them.
+    Waits(Tail, Option<Tail>),
+    /// Of those that find no token.
+    Dropped(Dropped),
 }
 
 /// The laws of stages that were needed so far, for nets with the same flows that differ in the shares of their stages only.
@@ -211,7 +205,8 @@ impl<'a> Given<'a> {
             early = early.max(reached.time - other.hold.ns() as f64);
             grown = grown.max(reached.level);
         }
-        if !queue.last {
+        let drops = matches!(self.net.stages[queue.stage], Stage::Policed(_));
+        if !queue.last && !drops {
             at.level += grown;
         }
         levels[0] = at.level;
@@ -226,32 +221,47 @@ impl<'a> Given<'a> {
             self.laws.known.insert(key.clone(), law);
         }
         let law = self.laws.known.get(&key)?.as_ref()?;
-        let (time, term) = law.least(once, each, most[queue.term]);
-        // Too many find no token, and of those that are lost none is in time.
-        if time > 0.0 && matches!(self.net.stages[queue.stage], Stage::Policed(_)) {
-            return None;
-        }
+        let (time, term) = match law {
+            Law::Waits(own, None) => own.least(once, each, most[queue.term]),
+            Law::Waits(own, Some(on)) => own.least_with(on, once, each, most[queue.term]),
+            Law::Dropped(dropped) => {
+                // All that are on their way may come there at once. Of those that are lost none is in time.
+                let all: f64 = Self::flows(queue, &key.3).map(|(flow, level)| self.rate(flow, level)).sum();
+                let term = dropped.part(all * (at.time + early.ceil()));
+                if term > most[queue.term] {
+                    return None;
+                }
+                if let Some(parts) = parts {
+                    parts.push(Part { x: None, ..self.part(queue, at.level, (0.0, 0.0), (0.0, term)) });
+                }
+                return Some(at);
+            }
+        };
         let company = match self.net.stages[queue.stage] {
             Stage::Share { share, company: true } => share.period.ns() as f64,
             _ => 0.0,
         };
         let time = time.ceil() + company;
         if let Some(parts) = parts {
-            parts.push(Part {
-                stage: queue.stage,
-                flow: queue.flow,
-                on_path: queue.once,
-                within: Duration::from_ns(time as u64),
-                early: Duration::from_ns(early.ceil() as u64),
-                load: self.load(queue),
-                stretch: self.power.powi(at.level),
-                x: (!queue.last).then_some(x),
-                term,
-            });
+            parts.push(self.part(queue, at.level, (time, early.ceil()), (x, term)));
         }
         at.time += early.ceil() + time;
         at.level += if queue.last { 0 } else { step };
         Some(at)
+    }
+
+    fn part(&self, queue: &Queue, level: i32, (time, early): (f64, f64), (x, term): (f64, f64)) -> Part {
+        Part {
+            stage: queue.stage,
+            flow: queue.flow,
+            on_path: queue.once,
+            within: Duration::from_ns(time as u64),
+            early: Duration::from_ns(early as u64),
+            load: self.load(queue),
+            stretch: self.power.powi(level),
+            x: (!queue.last).then_some(x),
+            term,
+        }
     }
 
     /// λ of a flow, grown.
@@ -271,9 +281,12 @@ impl<'a> Given<'a> {
         let share = match &self.net.stages[queue.stage] {
             Stage::Bucket(bucket) | Stage::Policed(bucket) => {
                 let rate = Self::flows(queue, levels).map(|(flow, level)| self.rate(flow, level)).sum();
-                return Ok(Law { own: bucket::tail(*bucket, rate)?, on: None });
+                return Ok(match self.net.stages[queue.stage] {
+                    Stage::Policed(_) => Law::Dropped(Dropped::new(*bucket, rate)?),
+                    _ => Law::Waits(bucket::tail(*bucket, rate)?, None),
+                });
             }
-            Stage::Measured(times) => return Ok(Law { own: Tail::steps(times)?, on: None }),
+            Stage::Measured(times) => return Ok(Law::Waits(Tail::steps(times)?, None)),
             Stage::Share { share, company: false } => *share,
             // What comes late by a period is that much later than on a server of its own.
             Stage::Share { share, company: true } => crate::response::Share { server: Server::Periodic, ..*share },
@@ -292,7 +305,7 @@ impl<'a> Given<'a> {
             let mixed = queue.on.iter().flat_map(|flow| service(*flow).iter().map(|(t, p)| (*t, p * part(*flow))));
             tail(share, &classes, &mixed.collect::<Vec<_>>())
         });
-        Ok(Law { own: tail(share, &classes, own)?, on: on.transpose()? })
+        Ok(Law::Waits(tail(share, &classes, own)?, on.transpose()?))
     }
 
     /// Of all flows as they come.

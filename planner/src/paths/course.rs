@@ -13,8 +13,10 @@ use std::ops::Range;
 /// All that a search depends on: a path, or several that share services.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
-    /// One for each path. Where there are several, they have services only, one after the other, and messages come at random.
+    /// One for each path.
     pub(super) courses: Vec<Course>,
+    /// What comes to topics on their way from others.
+    pub(super) brought: Vec<Brought>,
     /// The services of them, each once: at least one.
     pub(super) stages: Vec<Ask>,
     /// Times round by the laws themselves.
@@ -27,6 +29,8 @@ pub(super) struct Course {
     pub(super) source: PathSource,
     /// All stages, in order.
     pub(super) route: Vec<Spot>,
+    /// Which they are of all stages of the paths that are planned together.
+    pub(super) places: Vec<usize>,
     /// Which of them are one after the other, and which side by side.
     pub(super) steps: Steps,
     /// Of each stage over the link to it.
@@ -62,12 +66,18 @@ pub(super) enum Spot {
     Packets(Bucket, Duration),
 }
 
+/// Messages of none of the paths, which come to a topic at random and go on with all that it has.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Brought {
+    pub(super) rate: Rate,
+    /// The paths that go through the topic, and which of their stages has its tokens.
+    pub(super) by: Vec<(usize, usize)>,
+}
+
 /// A stage that gets a server, and what its backend can do.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Ask {
     pub(super) service: ServiceTime,
-    /// Messages that others have sent to topics before it: it gets them, too.
-    pub(super) others: Option<Rate>,
     pub(super) loss: Duration,
     pub(super) latency: Duration,
     pub(super) shortest: Duration,
@@ -85,9 +95,9 @@ impl Course {
         }
     }
 
-    /// Whether messages go through this service.
-    pub(super) fn visits(&self, stage: usize) -> bool {
-        (0..self.route.len()).any(|nth| self.served(nth) == Some(stage))
+    /// Where on its way this service is.
+    pub(super) fn place(&self, stage: usize) -> Option<usize> {
+        (0..self.route.len()).find(|nth| self.served(*nth) == Some(stage))
     }
 
     fn source(&self) -> Result<Source, Error> {
@@ -108,15 +118,36 @@ impl Course {
 }
 
 impl Asked {
+    /// Whether links, and what comes late, are stages of the net: where messages may be early by them, or come at once.
+    pub(super) fn has_ways(&self) -> bool {
+        let drops = |course: &Course| {
+            course.every.is_none() && course.route.iter().any(|spot| matches!(spot, Spot::Packets(..)))
+        };
+        self.courses.len() > 1 || self.courses.iter().any(drops)
+    }
+
     /// Whether messages of another path go with those of this one over a link.
     pub(super) fn shares_a_link(&self, own: usize) -> bool {
-        let ways = |course: &Course| -> Vec<(Option<usize>, Option<usize>)> {
-            let linked = (1..course.route.len()).filter(|nth| !course.links[*nth].is_zero());
-            linked.map(|nth| (course.served(nth - 1), course.served(nth))).collect()
+        let ways = |course: &Course| -> Vec<(usize, usize)> {
+            let linked = (0..course.route.len()).filter(|nth| !course.links[*nth].is_zero());
+            let way = |nth: usize| {
+                let before = course.steps.before(nth).into_iter();
+                before.map(move |before| (course.places[before], course.places[nth]))
+            };
+            linked.flat_map(way).collect()
         };
         let those = ways(&self.courses[own]);
         let others = self.courses.iter().enumerate().filter(|(nth, _)| *nth != own);
-        others.flat_map(|(_, other)| ways(other)).any(|way| way.0.is_some() && those.contains(&way))
+        others.flat_map(|(_, other)| ways(other)).any(|way| those.contains(&way))
+    }
+
+    /// How often messages come to a service, 1/ns.
+    pub(super) fn often(&self, stage: usize) -> f64 {
+        let own = self.courses.iter().filter(|course| course.place(stage).is_some()).map(|one| one.source.per_ns());
+        let behind =
+            |(course, tokens): &(usize, usize)| self.courses[*course].place(stage).is_some_and(|place| place > *tokens);
+        let brought = self.brought.iter().filter(|brought| brought.by.iter().any(behind));
+        own.chain(brought.map(|brought| brought.rate.per_ns())).sum()
     }
 
     /// What a stage takes at most beside waiting, with the link to it.
@@ -137,91 +168,171 @@ impl Asked {
         course.steps.along(one).unwrap_or(Duration::from_ns(u64::MAX))
     }
 
-    /// Stages in the order of the services, and then others; flows in that of the courses, and then what comes from others. Its
-    /// times are without what is [apart](Self::apart) where there is one course, and with it where there are several: messages
-    /// of others may be early by it.
+    /// Whether a stage of its net is the way from one to another.
+    pub(super) fn is_way(&self, stage: usize) -> bool {
+        stage >= self.stages.len() + self.between().len()
+    }
+
+    /// All stages that are no services, each once: by which paths they are known, in the order of their numbers in the net.
+    fn between(&self) -> Vec<(usize, usize)> {
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        for (course, own) in self.courses.iter().enumerate() {
+            for nth in (0..own.route.len()).filter(|nth| own.served(*nth).is_none()) {
+                let known = |(course, nth): &(usize, usize)| self.courses[*course].places[*nth];
+                if found.iter().all(|other| known(other) != own.places[nth]) {
+                    found.push((course, nth));
+                }
+            }
+        }
+        found
+    }
+
+    /// Which of all stages that is of the net, if it is one of those.
+    pub(super) fn place_of(&self, stage: usize) -> Option<usize> {
+        let course = |stage: usize| self.courses.iter().find_map(|course| Some(course.places[course.place(stage)?]));
+        match stage.checked_sub(self.stages.len()) {
+            None => course(stage),
+            Some(nth) => self.between().get(nth).map(|(course, nth)| self.courses[*course].places[*nth]),
+        }
+    }
+
+    /// Stages in the order of the services, and then others, and the ways between, if it [has them](Self::has_ways): else its times
+    /// are without what is [apart](Self::apart). Flows in the order of the courses, and then what comes from others.
     pub(super) fn net(&self, servers: &[Interface]) -> Result<Net, Error> {
         let share = |one: &Interface| Stage::Share {
             share: Share { server: Server::Deferrable, budget: one.budget, period: one.period },
             company: true,
         };
-        let stages = servers.iter().map(share).collect();
-        let mut build = Build { asked: self, stages, flows: Vec::new(), on: HashMap::new() };
-        let mut brought = Vec::new();
-        for course in &self.courses {
-            brought.extend(build.course(course)?);
+        let mut stages: Vec<Stage> = servers.iter().map(share).collect();
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        for (course, nth) in self.between() {
+            let course = &self.courses[course];
+            numbers.insert(course.places[nth], stages.len());
+            stages.push(match &course.route[nth] {
+                Spot::Tokens(bucket, _) => Stage::Bucket(*bucket),
+                Spot::Measured(latency, worst) => Stage::Measured(times_of(latency, *worst)),
+                Spot::Packets(bucket, _) if course.every.is_none() => Stage::Policed(*bucket),
+                // None of its messages waits there.
+                Spot::Packets(..) | Spot::Served(_) => Stage::Bounded(Duration::ZERO),
+            });
         }
-        build.flows.extend(brought);
-        Ok(Net { stages: build.stages, flows: build.flows })
+        let mut build = Build { asked: self, stages, numbers, ways: HashMap::new() };
+        let own = self.courses.iter().map(|course| {
+            let route = build.route(course, 0..course.route.len(), None);
+            course.source().map(|source| Flow { source, route })
+        });
+        let mut flows = own.collect::<Result<Vec<Flow>, Error>>()?;
+        let brought =
+            self.brought.iter().map(|one| Flow { source: Source::Poisson(one.rate), route: build.brought(one) });
+        flows.extend(brought);
+        Ok(Net { stages: build.stages, flows })
     }
 }
 
 struct Build<'a> {
     asked: &'a Asked,
     stages: Vec<Stage>,
-    flows: Vec<Flow>,
-    /// By service and the next one, the way from the one to the other: flows that go it stay together.
-    on: HashMap<(Option<usize>, Option<usize>), usize>,
+    /// By place, of those that are no services.
+    numbers: HashMap<usize, usize>,
+    /// By place and the next one, the way from the one to the other: flows that go it stay together. Where branches meet it is as
+    /// long as the longest of theirs.
+    ways: HashMap<(usize, Option<usize>, bool), usize>,
 }
 
 impl Build<'_> {
-    /// Adds the flow of a course; those that its topics bring.
-    fn course(&mut self, course: &Course) -> Result<Vec<Flow>, Error> {
-        let visits: Vec<Visit> = (0..course.route.len()).map(|nth| self.visit(course, nth)).collect();
-        // From a stage on, which is on no branch.
-        let route = |from: usize| -> Vec<Step> {
-            let steps = course.steps.0.iter().filter(|step| step[0].start >= from);
-            let step = |step: &Vec<Range<usize>>| match &step[..] {
-                [only] => visits[only.clone()].iter().cloned().map(Step::At).collect(),
-                all => vec![Step::All(all.iter().map(|branch| visits[branch.clone()].to_vec()).collect())],
-            };
-            steps.flat_map(step).collect()
-        };
-        let brought = course.route.iter().enumerate().filter_map(|(nth, spot)| match spot {
-            // A channel of the topic gets all of it.
-            Spot::Tokens(_, others) => others.map(|rate| Flow { source: Source::Poisson(rate), route: route(nth) }),
-            Spot::Served(_) | Spot::Measured(..) | Spot::Packets(..) => None,
-        });
-        let brought = brought.collect();
-        let route = match self.asked.courses.len() {
-            1 => route(0),
-            _ => (0..)
-                .zip(&visits)
-                .flat_map(|(nth, visit)| [visit.clone(), self.way(course, nth)])
-                .map(Step::At)
-                .collect(),
-        };
-        self.flows.push(Flow { source: course.source()?, route });
-        Ok(brought)
-    }
-
-    fn visit(&mut self, course: &Course, nth: usize) -> Visit {
-        let stage = match &course.route[nth] {
-            Spot::Served(stage) => {
-                let service = self.asked.stages[*stage].service.bound();
-                return Visit { stage: *stage, service, hold: Duration::ZERO };
+    /// Through these stages of a path, which begin and end beside a fork or on no branch, from the one before.
+    fn route(&mut self, course: &Course, stages: Range<usize>, mut before: Option<usize>) -> Vec<Step> {
+        let mut route = Vec::new();
+        for step in course.steps.0.iter().filter(|step| stages.contains(&step[0].start)) {
+            if let [only] = &step[..] {
+                route.extend(self.line(course, only.clone(), before).into_iter().map(Step::At));
+                before = Some(only.end - 1);
+                continue;
             }
-            Spot::Tokens(bucket, _) => Stage::Bucket(*bucket),
-            Spot::Measured(latency, worst) => Stage::Measured(times_of(latency, *worst)),
-            Spot::Packets(bucket, _) => match course.every {
-                None => Stage::Policed(*bucket),
-                // None of its messages waits there.
-                Some(_) => Stage::Bounded(Duration::ZERO),
-            },
-        };
-        self.stages.push(stage);
-        Visit { stage: self.stages.len() - 1, service: Vec::new(), hold: Duration::ZERO }
+            let branch = |branch: &Range<usize>| {
+                let mut visits = self.line(course, branch.clone(), before);
+                visits.extend(self.way(course, branch.end - 1, course.steps.after(branch.end - 1).first().copied()));
+                visits
+            };
+            route.push(Step::All(step.iter().map(branch).collect()));
+            before = None;
+        }
+        route.extend(
+            before
+                .filter(|last| last + 1 == course.route.len())
+                .and_then(|last| self.way(course, last, None))
+                .map(Step::At),
+        );
+        route
     }
 
-    /// What comes late at a service, and the link from there on.
-    fn way(&mut self, course: &Course, nth: usize) -> Visit {
-        let (own, next) = (course.served(nth), (nth + 1 < course.route.len()).then_some(nth + 1));
+    /// Stages one right after the other.
+    fn line(&mut self, course: &Course, stages: Range<usize>, mut before: Option<usize>) -> Vec<Visit> {
+        let mut visits = Vec::new();
+        for nth in stages {
+            visits.extend(before.and_then(|before| self.way(course, before, Some(nth))));
+            visits.push(match &course.route[nth] {
+                Spot::Served(stage) => {
+                    let service = self.asked.stages[*stage].service.bound();
+                    Visit { stage: *stage, service, hold: Duration::ZERO }
+                }
+                _ => bare(self.numbers[&course.places[nth]]),
+            });
+            before = Some(nth);
+        }
+        visits
+    }
+
+    /// What comes late at a stage, and the link from there on; `None` where that is no stage.
+    fn way(&mut self, course: &Course, nth: usize, next: Option<usize>) -> Option<Visit> {
+        if !self.asked.has_ways() {
+            return None;
+        }
         let link = next.map_or(Duration::ZERO, |next| course.links[next]);
         let most = self.asked.late(course, nth).checked_add(link).unwrap_or(Duration::from_ns(u64::MAX));
-        let stage = *self.on.entry((own, next.and_then(|next| course.served(next)))).or_insert_with(|| {
-            self.stages.push(Stage::Bounded(most));
-            self.stages.len() - 1
+        let stages = &mut self.stages;
+        let meets = next.is_some_and(|next| course.steps.before(next).len() > 1);
+        let key = (course.places[nth], next.map(|next| course.places[next]), meets);
+        let stage = *self.ways.entry(key).or_insert_with(|| {
+            stages.push(Stage::Bounded(most));
+            stages.len() - 1
         });
-        Visit { stage, service: Vec::new(), hold: Duration::ZERO }
+        Some(bare(stage))
     }
+
+    /// A channel of a topic gets all of it: what comes from others goes on with the messages of all its paths.
+    fn brought(&mut self, brought: &Brought) -> Vec<Step> {
+        let all: Vec<(&Course, usize)> =
+            brought.by.iter().map(|(course, nth)| (&self.asked.courses[*course], *nth)).collect();
+        let (first, begin) = all[0];
+        let together = (0..first.route.len() - begin).take_while(|more| {
+            let place = |(course, nth): &(&Course, usize)| course.places.get(nth + more).copied();
+            all.iter().all(|one| place(one) == place(&all[0]))
+        });
+        let together = together.count();
+        // Where they part, a copy goes each way.
+        let mut tails: Vec<(&Course, usize)> = Vec::new();
+        for (course, nth) in all.iter().filter(|(course, nth)| nth + together < course.route.len()) {
+            let tail = |(course, nth): &(&Course, usize)| course.places[nth + together..].to_vec();
+            if tails.iter().all(|other| tail(other) != tail(&(course, *nth))) {
+                tails.push((course, *nth));
+            }
+        }
+        if tails.len() < 2 {
+            let (course, begin) = *tails.first().unwrap_or(&all[0]);
+            return self.route(course, begin..course.route.len(), None);
+        }
+        let mut route = self.route(first, begin..begin + together, None);
+        let branches = tails.into_iter().map(|(course, begin)| {
+            let mut visits = self.line(course, begin + together..course.route.len(), Some(begin + together - 1));
+            visits.extend(self.way(course, course.route.len() - 1, None));
+            visits
+        });
+        route.push(Step::All(branches.collect()));
+        route
+    }
+}
+
+fn bare(stage: usize) -> Visit {
+    Visit { stage, service: Vec::new(), hold: Duration::ZERO }
 }

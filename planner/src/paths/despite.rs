@@ -106,6 +106,10 @@ pub(super) fn refused(course: &Course, shares: bool) -> Option<PathCause> {
         let why = match gap.at {
             None if shares => "it shares services with others, whose messages may be late as well: that is planned for a service \
                                that fails only, or for a path by itself",
+            Some(_) if shares && matches!(gap.fails, Fails::Topic(_)) => {
+                "it shares services with others, of which some may be late by it as well: that is planned for a service that \
+                 fails only, or for a path by itself"
+            }
             _ if course.every.is_none() && course.route.iter().enumerate().any(drops) => {
                 "messages that come at once afterwards go over an interface, which may drop them; expected no interface of the \
                  high class behind what fails"

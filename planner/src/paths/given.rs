@@ -1,7 +1,7 @@
 //! The stages of a path, and what has to be found of them.
 
 use super::course::{Ask, Asked, Course, Gap, Spot};
-use super::packets;
+use super::packets::{self, AtOnce};
 use super::refusal::{PathCause, PathRefusal};
 use super::topic;
 use crate::backend::{choose, deviation, most_of_a_core, Wanted};
@@ -22,6 +22,7 @@ struct Way {
     /// How many messages there are, with those that topics have brought; `None`: they come in periods.
     messages: Option<Rate>,
     laws_of_links: bool,
+    at_once: AtOnce,
 }
 
 /// How many copies of a message come to a stage, and leave it.
@@ -47,34 +48,33 @@ impl Given<'_> {
         Refusal::Path(Box::new(PathRefusal { path: self.path.name.clone(), cause, nearest: Vec::new() }))
     }
 
-    /// Its stages as what has to be found of them; services that are not among the `known` are added there.
+    /// Its stages as what has to be found of them; services that are not among those `known` are added there, and all stages to
+    /// the `places`, by host and name; a link by the host from which it goes.
     pub(super) fn course(
         &self,
         through: &[PathStage],
         (names, known): (&mut Vec<String>, &mut Vec<Ask>),
+        places: &mut Vec<(String, String)>,
     ) -> Result<Course, Refusal> {
         let steps = Steps::of(through);
         let links = through.iter().map(|stage| stage.link().unwrap_or_default()).collect();
-        let mut route = Vec::new();
-        // Messages that topics have brought so far.
-        let mut others: Option<Rate> = None;
+        let (mut route, mut own) = (Vec::new(), Vec::new());
         for stage in through {
+            let from = if let PathStage::Link(link) = stage { &link.link_from } else { stage.on() };
+            let place = (from.to_string(), stage.to_string());
+            let there = places.iter().position(|other| *other == place);
+            own.push(there.unwrap_or(places.len()));
+            places.extend(there.is_none().then_some(place));
             route.push(match stage {
                 PathStage::Service(stage) => {
                     let there = names.iter().position(|name| *name == stage.service);
                     if there.is_none() {
                         names.push(stage.service.clone());
-                        known.push(self.ask(stage, others)?);
+                        known.push(self.ask(stage)?);
                     }
                     Spot::Served(there.unwrap_or(names.len() - 1))
                 }
-                PathStage::Tokens(stage) => {
-                    others = match (others, stage.others) {
-                        (Some(before), Some(more)) => Some(before.plus(more).ok_or_else(|| self.range())?),
-                        (before, more) => before.or(more),
-                    };
-                    Spot::Tokens(stage.bucket, stage.others)
-                }
+                PathStage::Tokens(stage) => Spot::Tokens(stage.bucket, stage.others),
                 PathStage::Broker(stage) => Spot::Measured(stage.latency.clone(), stage.worst),
                 PathStage::Link(stage) => Spot::Measured(stage.latency.clone(), stage.worst),
                 PathStage::Interface(stage) => Spot::Packets(stage.bucket, stage.bound),
@@ -83,7 +83,7 @@ impl Given<'_> {
         let (source, every, points) = (self.path.source, self.path.every, self.path.points.clone());
         let simulated = (self.path.assurance == Assurance::Simulated).then(|| through.to_vec());
         let despite = self.path.despite.iter().map(|one| self.gap(one, through)).collect::<Result<_, _>>()?;
-        Ok(Course { source, route, steps, links, points, every, simulated, despite })
+        Ok(Course { source, route, places: own, steps, links, points, every, simulated, despite })
     }
 
     fn gap(&self, one: &Despite, through: &[PathStage]) -> Result<Gap, Refusal> {
@@ -102,13 +102,13 @@ impl Given<'_> {
 
     /// Its stages with their hosts and the links between; with the laws of those that were measured, where they have one way
     /// only, or with their longest times.
-    pub(super) fn stages(&self, laws_of_links: bool) -> Result<Vec<PathStage>, Refusal> {
+    pub(super) fn stages(&self, laws_of_links: bool, at_once: AtOnce) -> Result<Vec<PathStage>, Refusal> {
         let all = &self.path.through;
         let messages = match self.path.source {
             PathSource::Poisson(rate) => Some(rate),
             PathSource::Periodic { .. } => None,
         };
-        let mut way = Way { through: Vec::new(), ends: Vec::new(), messages, laws_of_links };
+        let mut way = Way { through: Vec::new(), ends: Vec::new(), messages, laws_of_links, at_once };
         // Into how many branches messages go on, or how many come together.
         let branches = |one: Option<&Through>| match one {
             None => 0,
@@ -145,16 +145,16 @@ impl Given<'_> {
     /// The next stage of its `way`, with what is between.
     fn stage(&self, way: &mut Way, one: &Through, branch: Option<u32>, copies: Copies) -> Result<(), Refusal> {
         let Through::Service(name) = one else {
-            let mut others = self.site.paths.all.iter().filter(|other| other.name != self.path.name);
-            if let Some(other) = others.find(|other| other.through.contains(one)) {
-                let cause = PathCause::Shared { topic: one.to_string(), other: other.name.clone() };
-                return Err(self.refused(cause));
-            }
+            let messages = self.of_topic(one)?;
             let planned = self.topics.iter().find(|topic| one == &Through::Topic(topic.name.clone()));
             let planned = planned.ok_or_else(|| self.range())?;
             let on = planned.brokers.first().ok_or_else(|| self.range())?;
             let link = self.over(way, on, branch)?;
             let own = way.messages.ok_or_else(|| self.range())?; // the site was read so
+            if let Some(sum) = messages.filter(|sum| *sum > planned.arrivals.rate) {
+                let (topic, messages) = (planned.name.clone(), planned.arrivals.rate);
+                return Err(self.refused(PathCause::Fewer { topic, messages, own: sum }));
+            }
             way.through.extend(topic::stages(planned, own, link).map_err(|cause| self.refused(cause))?);
             // All that it has goes on.
             (way.messages, way.ends) = (Some(planned.arrivals.rate), vec![on.clone()]);
@@ -162,9 +162,9 @@ impl Given<'_> {
         };
         let (service, on) = (self.service(name)?, self.host(name)?);
         let mut link = self.over(way, &on, branch)?;
-        let messages = way.messages;
+        let (messages, at_once) = (way.messages, way.at_once);
         let by = |direction, copies, link| {
-            let ask = packets::Ask { networks: self.networks, path: self.path, messages, copies };
+            let ask = packets::Ask { networks: self.networks, path: self.path, messages, copies, at_once };
             let stage = packets::stage(&ask, (service, &on), direction, (link, branch));
             stage.map(|stage| stage.map(PathStage::Interface)).map_err(|cause| self.refused(cause))
         };
@@ -177,6 +177,28 @@ impl Given<'_> {
         }
         way.ends = vec![on];
         Ok(())
+    }
+
+    /// How often messages of all paths that go through a topic come to it, where there are several.
+    ///
+    /// Errors: a channel of the topic gets all of them, so they have to go on to the same service; and what goes on from there to
+    /// another topic would not be known.
+    fn of_topic(&self, topic: &Through) -> Result<Option<Rate>, Refusal> {
+        let next = |path: &Path| {
+            let place = path.through.iter().position(|one| one == topic);
+            let next = place.and_then(|place| path.through.get(place + 1)).filter(|_| path.topics().count() == 1);
+            next.filter(|next| matches!(next, Through::Service(_))).cloned()
+        };
+        let (own, mut sum) = (next(self.path), None);
+        for other in self.site.paths.all.iter().filter(|other| other.through.contains(topic)) {
+            let PathSource::Poisson(rate) = other.source else { return Err(self.range()) };
+            if other.name != self.path.name && (own.is_none() || next(other) != own) {
+                let (topic, other) = (topic.to_string(), other.name.clone());
+                return Err(self.refused(PathCause::Shared { topic, other }));
+            }
+            sum = Some(sum.map_or(Some(rate), |sum: Rate| sum.plus(rate)).ok_or_else(|| self.range())?);
+        }
+        Ok(sum)
     }
 
     /// From where its messages are to another host: the longest time, or a stage, where all of them go over one link that was
@@ -196,10 +218,8 @@ impl Given<'_> {
 
     fn host(&self, name: &str) -> Result<String, Refusal> {
         let only = (self.site.hosts.len() == 1).then(|| self.site.hosts[0].name.clone());
-        self.service(name)?.on.clone().or(only).ok_or_else(|| {
-            let host = self.site.hosts[0].name.clone();
-            self.refused(PathCause::NoHost { service: name.to_string(), host })
-        })
+        // Of several hosts one has been chosen by now.
+        self.service(name)?.on.clone().or(only).ok_or_else(|| self.range())
     }
 
     fn range(&self) -> Refusal {
@@ -248,7 +268,7 @@ impl Given<'_> {
     }
 
     /// What its backend can do for a stage.
-    fn ask(&self, stage: &ServiceStage, others: Option<Rate>) -> Result<Ask, Refusal> {
+    fn ask(&self, stage: &ServiceStage) -> Result<Ask, Refusal> {
         let service = self.service(&stage.service)?;
         let Promise::Stage { service: times, .. } = &service.promise else { return Err(self.range()) };
         let index = self.site.hosts.iter().position(|host| host.name == stage.on).ok_or_else(|| self.range())?;
@@ -259,7 +279,6 @@ impl Given<'_> {
         let (most, _) = most_of_a_core(&self.site.hosts[index], &of_host, chosen.backend);
         Ok(Ask {
             service: times.clone(),
-            others,
             loss: deviation.loss,
             latency: deviation.latency,
             shortest: chosen.limits.chosen,

@@ -9,6 +9,7 @@ mod despite;
 mod given;
 mod nearest;
 mod packets;
+mod places;
 mod plan;
 mod proofs;
 mod refusal;
@@ -18,6 +19,8 @@ mod simulated;
 mod topic;
 
 pub(crate) use nearest::with_nearest;
+pub(crate) use packets::{filled, say};
+pub(crate) use places::placed;
 pub(crate) use plan::{planned, Resolved};
 pub use refusal::{PathCause, PathRefusal, Unlike};
 pub use saving::{would_save, Saving};

@@ -2,15 +2,26 @@
 
 use super::refusal::PathCause;
 use super::topic;
+use crate::words::reason;
+use giusto_analysis::bucket::dropped;
 use giusto_model::{
-    Arrivals, Bucket, Duration, InterfaceStage, NetworkPlan, PacketClass, PacketWay, Path, PathSource, Rate, Service,
-    Tokens,
+    Bucket, Duration, InterfaceStage, NetworkPlan, PacketBucket, PacketClass, PacketWay, Path, PathSource, Rate,
+    Service, Site, Through, Tokens, Topic, Vif,
 };
 
 /// More of a bucket is not counted on: laws of deeper ones take long, and say the same.
 const DEEPEST: u64 = 1000;
 /// Messages take no more of the tokens than this part: from stage to stage a path counts them as more than they are.
 const MOST_TAKEN: f64 = 0.9;
+
+/// Which messages the buckets of interfaces are to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtOnce {
+    /// As they come to the path.
+    One,
+    /// All that come in the promised time, at once: that is enough, however long they take up to there.
+    Promised,
+}
 
 /// What is known of the messages at an interface.
 pub(super) struct Ask<'a> {
@@ -20,6 +31,7 @@ pub(super) struct Ask<'a> {
     pub(super) messages: Option<Rate>,
     /// Of each message so many copies pass.
     pub(super) copies: u32,
+    pub(super) at_once: AtOnce,
 }
 
 /// The interface by which messages leave `service` or come to it; `None` where it has none.
@@ -31,7 +43,7 @@ pub(super) fn stage(
     way: PacketWay,
     (link, branch): (Option<Duration>, Option<u32>),
 ) -> Result<Option<InterfaceStage>, PathCause> {
-    let Ask { networks, path, messages, copies } = *ask;
+    let Ask { networks, path, messages, copies, at_once } = *ask;
     let own = match &service.network[..] {
         [] => return Ok(None),
         [own] => own,
@@ -48,23 +60,20 @@ pub(super) fn stage(
     let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
     let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
     let bucket = written.messages(packets);
-    let needed = match path.source {
+    let needed = |at_once: AtOnce| match path.source {
         PathSource::Poisson(own) => {
             let enough = Rate::of(rate, Duration::from_secs(1)).and_then(|rate| rate.share(packets));
-            needed(path, messages.unwrap_or(own), bucket.map(|bucket| bucket.rate).max(enough))
+            needed(path, (messages.unwrap_or(own), at_once), bucket.map(|bucket| bucket.rate).max(enough))
         }
-        PathSource::Periodic { period, jitter, burst } => {
-            // Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come
-            // only in the course of it.
-            let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
-            Some((within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into()))
-        }
+        PathSource::Periodic { period, jitter, burst } => Some(in_time(path, (period, jitter, burst))),
     };
+    let least = needed(at_once);
     let enough = |bucket: &Bucket| {
-        bucket.rate.per_ns() * MOST_TAKEN >= per_ns && needed.is_some_and(|needed| bucket.depth.at_once() >= needed)
+        bucket.rate.per_ns() * MOST_TAKEN >= per_ns && least.is_some_and(|least| bucket.depth.at_once() >= least)
     };
-    let (Some(bucket), Some(needed)) = (bucket.filter(enough), needed) else {
-        let burst = needed.unwrap_or(DEEPEST).saturating_mul(packets.into());
+    let (Some(bucket), Some(needed)) = (bucket.filter(enough), least) else {
+        // So many are enough in any case.
+        let burst = needed(AtOnce::Promised).unwrap_or(DEEPEST).saturating_mul(packets.into());
         return Err(PathCause::Burst { interface, way, bucket: written, burst, rate });
     };
     let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST.max(needed))), ..bucket };
@@ -72,11 +81,100 @@ pub(super) fn stage(
     Ok(Some(InterfaceStage { interface, on, link, branch, way, packets, bucket, bound }))
 }
 
-/// The depth with which hardly one of the messages waits for its tokens.
-fn needed(path: &Path, messages: Rate, tokens: Option<Rate>) -> Option<u64> {
-    let rate = tokens?;
-    let highest = path.points.last().map_or(0.0, |point| 1.0 - point.percentile.percent() / 100.0);
-    let arrivals = Arrivals { rate: messages, batch: 1 };
-    let found = topic::depth(arrivals, Bucket { rate, depth: Tokens::whole(1) }, topic::WAITING * highest);
-    (found <= DEEPEST).then_some(found)
+/// The site, where interfaces of stages that it leaves to the planner have the tokens that their paths need: for all messages, with those
+/// that topics have brought, and for all that come in the promised time at once. `None` where it leaves none.
+pub(crate) fn filled(site: &Site) -> Option<Site> {
+    let is_open = |vif: &Vif| vif.class == PacketClass::High && vif.bucket.is_none();
+    if !site.services.iter().flat_map(|service| &service.network).any(is_open) {
+        return None;
+    }
+    let mut filled = site.clone();
+    for service in &mut filled.services {
+        let all = site.paths.through(&service.name).filter_map(|path| asked(site, path, &service.name));
+        let (rate, burst) =
+            all.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
+        let bucket = Rate::of(rate, Duration::from_secs(1)).filter(|rate| !rate.is_zero());
+        let bucket = bucket.map(|rate| PacketBucket { rate, depth: Tokens::whole(burst), bits: None });
+        service.network.iter_mut().filter(|vif| is_open(vif)).for_each(|vif| vif.bucket = bucket);
+    }
+    Some(filled)
+}
+
+/// Says where these numbers come from; `site` is as it was asked for.
+pub(crate) fn say(site: &Site, networks: &mut [NetworkPlan]) {
+    let open = |name: &str, service: &str| {
+        let own = site.services.iter().filter(|own| own.name == service).flat_map(|own| &own.network);
+        own.into_iter().any(|vif| vif.name == name && vif.class == PacketClass::High && vif.bucket.is_none())
+    };
+    for vif in networks.iter_mut().flat_map(|network| &mut network.vifs) {
+        let Some(bucket) = vif.bucket.filter(|_| open(&vif.name, &vif.service)) else { continue };
+        let why = "of the messages of its paths, each way: 10 % more than they take, and for all that come within what is promised at \
+                   once; enforced";
+        let told = [reason("class", vif.class, "its messages are promised a time"), reason("bucket", bucket, why)];
+        for told in told {
+            vif.reasons.iter_mut().filter(|one| one.what == told.what).for_each(|one| *one = told.clone());
+        }
+    }
+}
+
+/// Packets a second, and at once, that a path sends over the interface of a service, or has sent to it.
+fn asked(site: &Site, path: &Path, service: &str) -> Option<(u64, u64)> {
+    let copies = |one: Option<&Through>| match one {
+        Some(Through::All(branches)) => branches.len() as u32,
+        _ => 1,
+    };
+    let (mut messages, mut most) = (None, 1);
+    for (nth, one) in path.through.iter().enumerate() {
+        if let Through::Topic(name) = one {
+            messages = site.topics.iter().find(|topic| topic.name == *name).and_then(Topic::messages);
+        }
+        if matches!(one, Through::Service(name) if name == service) {
+            most = copies(nth.checked_sub(1).and_then(|before| path.through.get(before)))
+                .max(copies(path.through.get(nth + 1)));
+        }
+        let Through::Service(name) = one else { continue };
+        if name == service {
+            break;
+        }
+    }
+    let packets = path.packets.saturating_mul(most);
+    let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
+    let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
+    let burst = match path.source {
+        PathSource::Poisson(own) => {
+            let tokens = Rate::of(rate, Duration::from_secs(1))?.share(packets);
+            needed(path, (messages.unwrap_or(own), AtOnce::Promised), tokens).unwrap_or(DEEPEST)
+        }
+        PathSource::Periodic { period, jitter, burst } => in_time(path, (period, jitter, burst)),
+    };
+    Some((rate, burst.saturating_mul(packets.into())))
+}
+
+/// Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come only in the
+/// course of it.
+fn in_time(path: &Path, (period, jitter, burst): (Duration, Duration, u32)) -> u64 {
+    let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
+    (within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into())
+}
+
+/// The depth with which hardly one of the messages is dropped; one more in twenty is counted, as from stage to stage they are
+/// counted as more.
+fn needed(path: &Path, (messages, at_once): (Rate, AtOnce), tokens: Option<Rate>) -> Option<u64> {
+    let (rate, messages) = (tokens?, messages.times(21)?.share(20)?);
+    let highest = path.points.last()?;
+    let time = if at_once == AtOnce::Promised { highest.within } else { Duration::ZERO };
+    let most = topic::WAITING * (1.0 - highest.percentile.percent() / 100.0);
+    let holds = |depth: u64| {
+        let bucket = Bucket { rate, depth: Tokens::whole(depth) };
+        dropped(messages, bucket, time).is_ok_and(|dropped| dropped <= most)
+    };
+    let (mut low, mut high) = (0, DEEPEST);
+    if !holds(high) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if holds(middle) { &mut high } else { &mut low }) = middle;
+    }
+    Some(high)
 }

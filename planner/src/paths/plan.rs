@@ -1,8 +1,9 @@
 //! From the paths of a site to what each of their services has to be given.
 
-use super::course::Asked;
+use super::course::{Asked, Brought};
 use super::despite;
 use super::given::Given;
+use super::packets::AtOnce;
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
 use super::search::{Found, ROUNDS};
@@ -16,7 +17,7 @@ use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
     together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart,
-    PathPlan, PathPoint, PathSource, PathStage, Promise, SimulatedPath, Site, Within,
+    PathPlan, PathPoint, PathSource, PathStage, Promise, Rate, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 
@@ -92,6 +93,8 @@ struct Question {
     through: Vec<Vec<PathStage>>,
     /// Those of all paths, each once.
     services: Vec<String>,
+    /// All stages of all paths, each once: its host, and its name.
+    places: Vec<(String, String)>,
     asked: Asked,
 }
 
@@ -137,19 +140,44 @@ impl Group<'_> {
                 self.0[0].refused(PathCause::Unlike { unlike: Unlike::Many(self.0.len(), MOST_TOGETHER), other })
             );
         }
-        let asked = Asked { courses: Vec::new(), stages: Vec::new(), rounds };
-        let mut question = Question { through: Vec::new(), services: Vec::new(), asked };
+        let asked = Asked { courses: Vec::new(), brought: Vec::new(), stages: Vec::new(), rounds };
+        let mut question = Question { through: Vec::new(), services: Vec::new(), places: Vec::new(), asked };
         for given in &self.0 {
-            let through = given.stages(laws_of_links)?;
+            let through = given.stages(laws_of_links, AtOnce::One)?;
             self.alike(given, &through)?;
-            let course = given.course(&through, (&mut question.services, &mut question.asked.stages))?;
+            let known = (&mut question.services, &mut question.asked.stages);
+            let course = given.course(&through, known, &mut question.places)?;
             if let Some(cause) = despite::refused(&course, self.0.len() > 1) {
                 return Err(given.refused(cause));
             }
             question.asked.courses.push(course);
             question.through.push(through);
         }
+        question.asked.brought = self.brought(&question.through);
         Ok(question)
+    }
+
+    /// What comes to each topic from others than these paths.
+    fn brought(&self, through: &[Vec<PathStage>]) -> Vec<Brought> {
+        let mut all: Vec<(&str, Option<Rate>, Vec<(usize, usize)>)> = Vec::new();
+        for (course, (through, given)) in through.iter().zip(&self.0).enumerate() {
+            for (nth, stage) in through.iter().enumerate() {
+                let PathStage::Tokens(stage) = stage else { continue };
+                let PathSource::Poisson(own) = given.path.source else { continue };
+                match all.iter_mut().find(|(topic, ..)| *topic == stage.tokens_of) {
+                    // More than those of the path itself, of which are those of the others, too.
+                    Some((_, rate, by)) => {
+                        *rate = rate.and_then(|rate| rate.minus(own));
+                        by.push((course, nth));
+                    }
+                    None => all.push((&stage.tokens_of, stage.others, vec![(course, nth)])),
+                }
+            }
+        }
+        let some = |(_, rate, by): (&str, Option<Rate>, Vec<(usize, usize)>)| {
+            rate.filter(|rate| !rate.is_zero()).map(|rate| Brought { rate, by })
+        };
+        all.into_iter().filter_map(some).collect()
     }
 
     /// Whether a path that shares services with others is one of those that can be planned together.
@@ -159,12 +187,12 @@ impl Group<'_> {
         let unlike = match given.path.source {
             PathSource::Poisson(_) if given.path.assurance == Assurance::Simulated => Some(Unlike::Simulated),
             _ if self.0.iter().any(|other| is_random(other) != is_random(given)) => Some(Unlike::Mixed),
-            _ => through.iter().find_map(|stage| match stage {
+            PathSource::Poisson(_) => None,
+            PathSource::Periodic { .. } => through.iter().find_map(|stage| match stage {
                 PathStage::Service(stage) => stage.branch.map(|_| Unlike::Fork),
-                PathStage::Tokens(_) | PathStage::Broker(_) => Some(Unlike::Topic),
                 PathStage::Interface(_) => Some(Unlike::Interface),
-                // Where it is not alone, the longest time of a link counts.
-                PathStage::Link(_) => None,
+                // Others come to topics at random; where it is not alone, the longest time of a link counts.
+                PathStage::Tokens(_) | PathStage::Broker(_) | PathStage::Link(_) => None,
             }),
         };
         match unlike {
@@ -181,7 +209,7 @@ impl Group<'_> {
     ) -> Result<(Vec<Interface>, Vec<PathPlan>), Refusal> {
         let found = found.map_err(|why| match why {
             Error::Path(why) if self.0.len() > 1 => self.tangled(question, why),
-            why => self.0[0].refused(PathCause::Analysis(why)),
+            why => self.drops().unwrap_or_else(|| self.0[0].refused(PathCause::Analysis(why))),
         })?;
         match found {
             Found::Servers(servers, kept) => {
@@ -195,7 +223,8 @@ impl Group<'_> {
             }
             Found::Overload(stage, load) => {
                 let service = question.services[stage].clone();
-                let through = question.asked.courses.iter().position(|course| course.visits(stage)).unwrap_or(0);
+                let through =
+                    question.asked.courses.iter().position(|course| course.place(stage).is_some()).unwrap_or(0);
                 let most = question.asked.stages[stage].most;
                 Err(self.0[through].refused(PathCause::Overload { service, load, most }))
             }
@@ -206,24 +235,42 @@ impl Group<'_> {
         }
     }
 
+    /// An interface whose bucket does not hold all messages that are on their way, as there is no time that all but few take.
+    fn drops(&self) -> Option<Refusal> {
+        self.0.iter().find_map(|given| given.stages(false, AtOnce::Promised).err())
+    }
+
     /// Of the paths through the service at which it is, if that is known.
     fn tangled(&self, question: &Question, why: PathError) -> Refusal {
         let stage = match &why {
-            PathError::Cycle { stage } | PathError::Parted { stage } => stage.checked_sub(1),
+            PathError::Cycle { stage } | PathError::Parted { stage } | PathError::Branches { stage } => {
+                stage.checked_sub(1)
+            }
             _ => None,
         };
-        let stage = stage.filter(|stage| *stage < question.services.len());
+        let place = stage.and_then(|stage| question.asked.place_of(stage));
         let courses = question.asked.courses.iter().zip(&self.0);
-        let mut there = courses.filter(|(course, _)| stage.is_none_or(|stage| course.visits(stage)));
+        let mut there = courses.filter(|(course, _)| place.is_none_or(|place| course.places.contains(&place)));
         let first = there.next().map_or(&self.0[0], |(_, given)| given);
-        let others = there.map(|(_, other)| other.path.name.clone()).collect();
-        first.refused(PathCause::Tangled { others, service: stage.map(|stage| question.services[stage].clone()), why })
+        let others: Vec<String> = there.map(|(_, other)| other.path.name.clone()).collect();
+        first.refused(PathCause::Tangled { others, service: place.map(|place| question.places[place].1.clone()), why })
     }
 
     fn one(&self, question: &Question, servers: &[Interface], nth: usize, kept: Kept) -> PathPlan {
-        let met = |(path, service, part): (usize, usize, PathPart)| PathMeet {
-            path: self.0[path].path.name.clone(),
-            service: question.services[service].clone(),
+        // Flows of the paths come first, and then what others bring.
+        let name = |flow: usize| match self.0.get(flow) {
+            Some(given) => given.path.name.clone(),
+            None => {
+                let (course, tokens) = question.asked.brought[flow - self.0.len()].by[0];
+                match &question.through[course][tokens] {
+                    PathStage::Tokens(stage) => format!("others of {}", stage.tokens_of),
+                    stage => format!("others at {stage}"),
+                }
+            }
+        };
+        let met = |(flow, place, part): (usize, usize, PathPart)| PathMeet {
+            path: name(flow),
+            service: question.places[place].1.clone(),
             part,
         };
         let point = |proven: Proven| PathPoint { meets: proven.meets.into_iter().map(met).collect(), ..proven.point };

@@ -17,7 +17,7 @@ pub(super) struct Kept {
     pub(super) every: Option<PathEvery>,
 }
 
-/// A percentile of a path; of other paths, which, and which service.
+/// A percentile of a path; of other flows, which, and which of all stages.
 #[derive(Clone)]
 pub(super) struct Proven {
     pub(super) point: PathPoint,
@@ -113,10 +113,9 @@ impl<'a> Proofs<'a> {
 
     /// What its net does not have.
     fn apart(&self, course: &Course) -> Duration {
-        if self.asked.courses.len() == 1 {
-            self.asked.apart(course)
-        } else {
-            Duration::ZERO
+        match self.asked.has_ways() {
+            false => self.asked.apart(course),
+            true => Duration::ZERO,
         }
     }
 
@@ -148,8 +147,8 @@ impl<'a> Proofs<'a> {
         let with_link = |nth: usize| parts[nth].within.checked_add(links[nth]).unwrap_or(Duration::from_ns(u64::MAX));
         let at = course.steps.along(with_link).ok_or(Error::Range)?;
         let met = |part: &Part| {
-            let stage = self.asked.stages.get(part.stage)?;
-            Some((part.flow, part.stage, late(part, stage.latency)?))
+            let latency = self.asked.stages.get(part.stage).map_or(Duration::ZERO, |stage| stage.latency);
+            Some((part.flow, self.asked.place_of(part.stage)?, late(part, latency)?))
         };
         let meets: Option<Vec<_>> = found.parts.iter().filter(|part| !part.on_path).map(met).collect();
         let point = PathPoint { percentile, within, at, parts, meets: Vec::new() };
@@ -167,8 +166,7 @@ impl<'a> Proofs<'a> {
         let at = found.within.checked_add(self.apart(course)).ok_or(Error::Range)?;
         let late = |(nth, late): (usize, &Late)| late.delay.checked_add(self.asked.late(course, nth));
         // Of paths that share services the ways between are stages of the net as well.
-        let is_way = |late: &&Late| self.asked.courses.len() > 1 && late.stage >= self.asked.stages.len();
-        let own = found.stages.iter().filter(|late| !is_way(late));
+        let own = found.stages.iter().filter(|late: &&Late| !self.asked.is_way(late.stage));
         let parts: Option<Vec<Duration>> = (0..).zip(own).map(late).collect();
         Ok(Some(PathEvery { within: promised, at, parts: parts.ok_or(Error::Range)? }))
     }

@@ -23,11 +23,9 @@ pub enum Unlike {
     Mixed,
     /// A promise that simulation decides.
     Simulated,
-    /// Branches.
+    /// Branches, of messages in periods.
     Fork,
-    /// A topic.
-    Topic,
-    /// An interface in the high class.
+    /// An interface in the high class, of messages in periods.
     Interface,
     /// So many others, and how many it may be with itself.
     Many(usize, usize),
@@ -36,13 +34,6 @@ pub enum Unlike {
 /// Why a path does not keep its promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathCause {
-    /// Several hosts, and the site does not say on which a stage is.
-    NoHost {
-        /// The service.
-        service: String,
-        /// One of the hosts.
-        host: String,
-    },
     /// Two stages one after the other on different hosts, and nothing between them.
     NoLink {
         /// From this host
@@ -50,7 +41,7 @@ pub enum PathCause {
         /// to this one.
         to: String,
     },
-    /// A topic that other paths go through as well.
+    /// A topic that other paths go through as well, which go on to other services, or over other topics.
     Shared {
         /// Which.
         topic: String,
@@ -175,8 +166,7 @@ impl PathRefusal {
     /// Whether the site says too little, or what cannot be planned; else it asks for more than there is.
     pub fn is_input(&self) -> bool {
         match self.cause {
-            PathCause::NoHost { .. }
-            | PathCause::NoLink { .. }
+            PathCause::NoLink { .. }
             | PathCause::Shared { .. }
             | PathCause::Unlike { .. }
             | PathCause::Tangled { .. }
@@ -198,11 +188,6 @@ impl PathRefusal {
 impl fmt::Display for PathCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PathCause::NoHost { service, host } => write!(
-                f,
-                "its stage '{service}' may be on any of the hosts, and the time over the links between them depends on which; \
-                 expected, for example, on: {host}"
-            ),
             PathCause::NoLink { from, to } => write!(
                 f,
                 "it goes from {from} to {to}, and the site says nothing of the time that this takes; expected, for example, \
@@ -210,7 +195,8 @@ impl fmt::Display for PathCause {
             ),
             PathCause::Shared { topic, other } => write!(
                 f,
-                "its {topic} is one of path '{other}' as well, which is not planned yet; expected one of its own for each path"
+                "its {topic} is one of path '{other}' as well, and what reads it gets the messages of both: that is planned where \
+                 both go on to the same service, and over no other topic; expected that, or a topic of its own for each path"
             ),
             PathCause::Unlike { unlike, other } => {
                 let has = match unlike {
@@ -224,9 +210,8 @@ impl fmt::Display for PathCause {
                         )
                     }
                     Unlike::Simulated => "'assurance: simulated'",
-                    Unlike::Fork => "a fork",
-                    Unlike::Topic => "a topic",
-                    Unlike::Interface => "interfaces",
+                    Unlike::Fork => "a fork whose messages come in periods",
+                    Unlike::Interface => "interfaces whose messages come in periods",
                     Unlike::Many(all, most) => {
                         return write!(
                             f,
@@ -246,6 +231,7 @@ impl fmt::Display for PathCause {
                 let how = match why {
                     PathError::Cycle { .. } => format!("of which some go through{at} and other services in another order"),
                     PathError::Parted { .. } => format!("of which some part behind{at} and meet again"),
+                    PathError::Branches { .. } => format!("of which some come to{at} by several ways"),
                     PathError::TooMany { limit, .. } => {
                         format!("and a proof of so many stages that meet would have more than {limit} parts")
                     }

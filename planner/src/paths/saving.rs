@@ -2,13 +2,13 @@
 //!
 //! It takes seconds, so a plan does not tell it of all its paths; `giusto explain PATH` does.
 
-use super::course::{Ask, Asked, Course, Gap, Spot};
+use super::course::{Ask, Asked, Brought, Course, Gap, Spot};
 use super::search::simulated_from;
 use super::simulated::RISK;
 use giusto_analysis::Error;
 use giusto_model::{
     together, Bandwidth, Certificate, DespitePlan, Duration, Fails, Interface, PathPlan, PathSource, PathStage, Plan,
-    Promise, Rate, Steps, Within,
+    Promise, Steps, Within,
 };
 
 /// Messages beyond a percentile that is simulated for this: one in 1,000 or more. Rarer ones take minutes.
@@ -54,20 +54,17 @@ fn asked(plan: &Plan, name: &str) -> Option<(Asked, Vec<Interface>)> {
     if !alone || !told || path.simulated.is_some() || !matches!(path.source, PathSource::Poisson(_)) {
         return None;
     }
-    let (mut stages, mut servers, mut route, mut others) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let (mut stages, mut servers, mut route, mut brought) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for stage in &path.through {
         route.push(match stage {
             PathStage::Service(stage) => {
-                let (ask, server) = ask(plan, &stage.service, others)?;
+                let (ask, server) = ask(plan, &stage.service)?;
                 stages.push(ask);
                 servers.push(server);
                 Spot::Served(stages.len() - 1)
             }
             PathStage::Tokens(stage) => {
-                others = match (others, stage.others) {
-                    (Some(before), Some(more)) => Some(Rate::plus(before, more)?),
-                    (before, more) => before.or(more),
-                };
+                brought.extend(stage.others.map(|rate| Brought { rate, by: vec![(0, route.len())] }));
                 Spot::Tokens(stage.bucket, stage.others)
             }
             PathStage::Broker(stage) => Spot::Measured(stage.latency.clone(), stage.worst),
@@ -78,6 +75,7 @@ fn asked(plan: &Plan, name: &str) -> Option<(Asked, Vec<Interface>)> {
     let within = |point: &giusto_model::PathPoint| Within { percentile: point.percentile, within: point.within };
     let course = Course {
         source: path.source,
+        places: (0..route.len()).collect(),
         route,
         steps: Steps::of(&path.through),
         links: path.through.iter().map(|stage| stage.link().unwrap_or_default()).collect(),
@@ -86,7 +84,7 @@ fn asked(plan: &Plan, name: &str) -> Option<(Asked, Vec<Interface>)> {
         simulated: Some(path.through.clone()),
         despite: path.despite.iter().map(|one| gap(path, one)).collect::<Option<_>>()?,
     };
-    Some((Asked { courses: vec![course], stages, rounds: 0 }, servers))
+    Some((Asked { courses: vec![course], brought, stages, rounds: 0 }, servers))
 }
 
 fn gap(path: &PathPlan, one: &DespitePlan) -> Option<Gap> {
@@ -101,7 +99,7 @@ fn gap(path: &PathPlan, one: &DespitePlan) -> Option<Gap> {
     Some(Gap { fails: one.fails.clone(), at, gap: one.gap })
 }
 
-fn ask(plan: &Plan, service: &str, others: Option<Rate>) -> Option<(Ask, Interface)> {
+fn ask(plan: &Plan, service: &str) -> Option<(Ask, Interface)> {
     let entry = plan.services.iter().find(|entry| entry.name == service)?;
     let (Promise::Stage { service, .. }, Certificate::Stage { budget, latency }) = (&entry.promise, &entry.certificate)
     else {
@@ -109,7 +107,6 @@ fn ask(plan: &Plan, service: &str, others: Option<Rate>) -> Option<(Ask, Interfa
     };
     let ask = Ask {
         service: service.clone(),
-        others,
         loss: entry.server.budget.checked_sub(*budget)?,
         latency: *latency,
         shortest: entry.server.period,

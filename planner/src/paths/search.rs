@@ -11,7 +11,7 @@ use super::simulated::{Model, Shown};
 use crate::steps::{periods, quantum};
 use giusto_analysis::path::Laws;
 use giusto_analysis::Error;
-use giusto_model::{Bandwidth, Duration, Interface, Rate};
+use giusto_model::{Bandwidth, Duration, Interface};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -159,16 +159,7 @@ impl Ask {
 
 impl Search<'_> {
     fn loads(&self) -> Vec<f64> {
-        let load = |(nth, stage): (usize, &Ask)| {
-            let own = self
-                .asked
-                .courses
-                .iter()
-                .filter(|course| course.visits(nth))
-                .map(|course| course.source.per_ns())
-                .sum::<f64>();
-            (own + stage.others.map_or(0.0, Rate::per_ns)) * stage.mean()
-        };
+        let load = |(nth, stage): (usize, &Ask)| self.asked.often(nth) * stage.mean();
         self.asked.stages.iter().enumerate().map(load).collect()
     }
 

@@ -22,13 +22,15 @@ const DEEPEST: u64 = 1 << 20;
 pub(super) fn deepened(site: &Site) -> Result<Vec<Topic>, Refusal> {
     let mut topics = site.topics.clone();
     let planned = topics::plan(&site.topics).map_err(Refusal::Topic)?;
-    for path in &site.paths.all {
-        let highest = path.points.last().map_or(0.0, |point| 1.0 - point.percentile.percent() / 100.0);
-        for name in path.topics() {
-            let own = topics.iter_mut().zip(&planned).find(|(topic, _)| topic.name == name && topic.bucket.is_none());
-            if let Some((topic, planned)) = own.filter(|(_, planned)| planned.brokers.len() == 1) {
-                topic.bucket = Some(deeper(planned, WAITING * highest));
-            }
+    let rarest = |name: &str| {
+        let through = site.paths.all.iter().filter(|path| path.topics().any(|topic| topic == name));
+        let highest = through.filter_map(|path| path.points.last());
+        highest.map(|point| 1.0 - point.percentile.percent() / 100.0).reduce(f64::min)
+    };
+    for (topic, planned) in topics.iter_mut().zip(&planned) {
+        let Some(rarest) = rarest(&topic.name) else { continue };
+        if topic.bucket.is_none() && planned.brokers.len() == 1 {
+            topic.bucket = Some(deeper(planned, WAITING * rarest));
         }
     }
     Ok(topics)

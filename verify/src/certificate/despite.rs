@@ -17,7 +17,7 @@ pub(super) fn check(plan: &Plan, path: &PathPlan, stages: &[Stage], shares: bool
             return Err(named(Broken::new("each failure once", 1, 2)));
         }
         let known = failure(plan, path, stages, one).map_err(named)?;
-        if one.fails == Fails::Leader && shares {
+        if matches!(one.fails, Fails::Leader | Fails::Topic(_)) && shares {
             return Err(named(Broken::new("a path by itself", "no services of others", "some")));
         }
         drops(path, one).map_err(named)?;

@@ -2,6 +2,15 @@
 
 use super::broken::Broken;
 
+/// What counts as late at a stage.
+#[derive(Clone, Copy)]
+pub(super) struct Counted {
+    /// Whether a message itself is late,
+    pub(super) once: bool,
+    /// and λ/x of those that may delay what comes after them, 1/ns; 0 at the last stage.
+    pub(super) each: f64,
+}
+
 /// What is left out, as a part of the claim.
 pub(super) const LEFT_OUT: f64 = 1e-3;
 const MOST_STEPS: usize = 20_000;

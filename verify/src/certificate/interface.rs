@@ -3,8 +3,8 @@
 use super::broken::Broken;
 use super::topic;
 use giusto_model::{
-    Duration, InterfaceStage, PacketBucket, PacketClass, PacketWay, PathPart, PathPlan, PathSource, PathStage, Plan,
-    Steps, Tokens, VifPlan,
+    InterfaceStage, PacketBucket, PacketClass, PacketWay, PathPart, PathPlan, PathSource, PathStage, Plan, Steps,
+    Tokens, VifPlan,
 };
 
 /// Whether `stage` says of its interface what the plan has for it.
@@ -74,12 +74,13 @@ fn vifs<'a>(plan: &'a Plan, on: &'a str) -> impl Iterator<Item = &'a VifPlan> {
     plan.network.iter().filter(move |network| network.on == on).flat_map(|network| &network.vifs)
 }
 
-/// What is late where messages have no time to wait for tokens: the bucket may drop what would.
-pub(super) fn late(stage: &InterfaceStage, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
+/// What is dropped where messages have no time to wait for tokens, and come there `at` ns after they began at most: all of that
+/// time may come at once.
+pub(super) fn late(stage: &InterfaceStage, part: &PathPart, often: f64, at: u128) -> Result<f64, Broken> {
     if part.within != stage.bound {
         return Err(Broken::new("the time of processing alone", stage.bound, part.within));
     }
-    topic::late(stage.bucket, &PathPart { within: Duration::ZERO, ..*part }, often, growth)
+    topic::dropped(stage.bucket, often, at as f64)
 }
 
 /// Whether no message of a periodic source finds the bucket without tokens, as long as none is older than the promised time

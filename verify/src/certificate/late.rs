@@ -1,7 +1,7 @@
 //! How many messages are late at a service, by the law of [`survival`](super::survival), not the planner's.
 
 use super::broken::Broken;
-use super::excess::{first_and_after, LEFT_OUT};
+use super::excess::{first_and_after, Counted, LEFT_OUT};
 use super::route::Server;
 use super::survival::{Law, Queue};
 use giusto_model::{Arrivals, Duration, Rate};
@@ -21,14 +21,6 @@ pub(super) fn claimed(stage: &str, beyond_ppb: u32, late: f64) -> Result<(), Bro
         }
         false => Ok(()),
     }
-}
-
-/// What counts as late at a stage.
-pub(super) struct Counted {
-    /// Whether a message itself is late,
-    pub(super) once: bool,
-    /// and λ/x of those that may delay what comes after them, 1/ns; 0 at the last stage.
-    pub(super) each: f64,
 }
 
 /// P(R > d) + (λ/x)·E(R − d)⁺, of a server to which messages come so often, 1/ns.

@@ -16,6 +16,7 @@ mod despite;
 mod entry;
 mod exact;
 mod excess;
+mod flows;
 mod hold;
 mod interface;
 mod late;

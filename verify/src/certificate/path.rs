@@ -6,16 +6,15 @@
 
 use super::broken::Broken;
 use super::despite;
+use super::excess::Counted;
 use super::interface;
-use super::late::{claimed, late_at, Counted};
+use super::late::{claimed, late_at};
 use super::meets::Group;
 use super::route::{self, Server, Stage};
 use super::simulated;
 use super::topic;
 use super::windows_of_paths;
-use giusto_model::{
-    Duration, PathEvery, PathPart, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage, Within,
-};
+use giusto_model::{Duration, PathEvery, PathPlan, PathPoint, PathSource, PathStage, Plan, Steps, TokensStage};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -136,27 +135,31 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
     }
     // How often messages leave each stage: those of the path, and what came from topics before it.
     let mut leave: Vec<f64> = Vec::new();
+    // ... and how long after they began at most.
+    let mut ends: Vec<u128> = Vec::new();
     let steps = Steps::of(&path.through);
     for (nth, (part, stage)) in point.parts.iter().zip(stages).enumerate() {
         let growth = f64::from(part.growth_ppb) / BILLION;
         // Where branches meet, the rate of all is that of the one whose own has grown most.
         let mut often = steps.before(nth).iter().map(|before| leave[*before]).fold(rate.per_ns(), f64::max);
-        if (growth == 0.0) != steps.after(nth).is_empty() || growth >= 1.0 {
+        let drops = matches!(path.through[nth], PathStage::Interface(_));
+        if (growth == 0.0) != (drops || steps.after(nth).is_empty()) || growth >= 1.0 {
             return Err(Broken::new("growths between 0 and 1 before the last stage", "some", growth));
         }
         let name = &path.through[nth];
         if let PathStage::Tokens(TokensStage { others: Some(others), .. }) = name {
             often += others.per_ns();
         }
+        let link = u128::from(name.link().unwrap_or_default().ns());
+        let comes = steps.before(nth).iter().map(|before| ends[*before]).fold(0, u128::max) + link;
+        ends.push(comes + u128::from(part.within.ns()));
+        let counted = Counted { once: true, each: if growth > 0.0 { often / growth } else { 0.0 } };
         let late = match stage {
-            Stage::Service(server) => {
-                let each = if growth > 0.0 { often / growth } else { 0.0 };
-                late_at(server, (part.within, part.beyond_ppb), often, Counted { once: true, each })
-            }
-            Stage::Tokens(tokens) => topic::late(tokens.bucket, part, often, growth),
-            Stage::Broker(broker) => Ok(measured(&broker.latency, broker.worst, part, often, growth)),
-            Stage::Link(link) => Ok(measured(&link.latency, link.worst, part, often, growth)),
-            Stage::Interface(interface) => interface::late(interface, part, often, growth),
+            Stage::Service(server) => late_at(server, (part.within, part.beyond_ppb), often, counted),
+            Stage::Tokens(tokens) => topic::late(tokens.bucket, part, often, counted),
+            Stage::Broker(broker) => Ok(topic::measured(&broker.latency, broker.worst, part, counted)),
+            Stage::Link(link) => Ok(topic::measured(&link.latency, link.worst, part, counted)),
+            Stage::Interface(interface) => interface::late(interface, part, often, comes),
             Stage::Elsewhere => Ok(0.0),
         };
         let late = late.map_err(|broken| Broken { what: format!("stage '{name}': {}", broken.what), ..broken })?;
@@ -164,20 +167,6 @@ fn point(path: &PathPlan, point: &PathPoint, stages: &[Stage]) -> Result<usize, 
         leave.push(often / (1.0 - growth));
     }
     Ok(here(stages))
-}
-
-/// The same sum of the slowest law that has these percentiles and is nowhere beyond `worst`, whatever comes.
-fn measured(latency: &[Within], worst: Duration, part: &PathPart, often: f64, growth: f64) -> f64 {
-    let each = if growth > 0.0 { often / growth } else { 0.0 };
-    let (mut below, mut late) = (0.0, 0.0);
-    for (time, up_to) in latency.iter().map(|one| (one.within, one.percentile.percent() / 100.0)).chain([(worst, 1.0)])
-    {
-        if time > part.within {
-            late += (up_to - below) * (1.0 + each * (time.ns() - part.within.ns()) as f64);
-        }
-        below = up_to;
-    }
-    late
 }
 
 /// The n-th of messages that come at once is done so long after it has come at most: the server may have given all of its

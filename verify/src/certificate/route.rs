@@ -68,12 +68,7 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
         if path.through[..nth].iter().any(|other| is_same(other, stage)) {
             return Err(Broken::new("each service and topic once", 1, stage));
         }
-        // Messages of another path may come between, which is known of services only.
-        let others = plan.paths.iter().filter(|other| other.through.iter().any(|one| is_same(one, stage)));
-        let alone = !matches!(stage, PathStage::Service(_) | PathStage::Link(_));
-        if alone && others.count() != 1 {
-            return Err(Broken::new(format!("one path through '{stage}'"), 1, "several"));
-        }
+        topic_of_several(plan, path, nth)?;
         let here = plan.hosts.iter().any(|host| host.name == stage.on());
         let next = path.through.get(nth + 1);
         stages.push(match stage {
@@ -103,6 +98,35 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
     interface::all(plan, path, &steps)?;
     forks(path, &steps)?;
     Ok(stages)
+}
+
+/// A channel of a topic gets all of its messages, so those of several paths go on to one service; and what goes on from there to
+/// another topic is not known.
+fn topic_of_several(plan: &Plan, path: &PathPlan, nth: usize) -> Result<(), Broken> {
+    let PathStage::Tokens(own) = &path.through[nth] else { return Ok(()) };
+    let next = |path: &PathPlan| -> Option<String> {
+        let is_topic = |stage: &&PathStage| matches!(stage, PathStage::Tokens(_));
+        let place = path
+            .through
+            .iter()
+            .position(|stage| matches!(stage, PathStage::Tokens(one) if one.tokens_of == own.tokens_of))?;
+        let behind = path.through[place..].iter().find(|stage| stage.service().is_some())?;
+        let alone = path.through.iter().filter(is_topic).count() == 1 && behind.branch().is_none();
+        behind.service().filter(|_| alone).map(str::to_string)
+    };
+    let through = |other: &&PathPlan| {
+        let is_it = |stage: &PathStage| matches!(stage, PathStage::Tokens(one) if one.tokens_of == own.tokens_of);
+        other.name != path.name && other.through.iter().any(is_it)
+    };
+    let other = plan.paths.iter().filter(through).find(|other| next(path).is_none() || next(other) != next(path));
+    match other {
+        None => Ok(()),
+        Some(other) => Err(Broken::new(
+            format!("one service behind topic '{}' for all paths through it", own.tokens_of),
+            next(path).unwrap_or("one".into()),
+            format!("another for '{}'", other.name),
+        )),
+    }
 }
 
 /// Branches go on from 1, and no messages of others are on them.

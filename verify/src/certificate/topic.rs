@@ -1,8 +1,8 @@
 //! A topic's promise: the law of the wait for tokens, by another way than the planner's, and what its brokers carry.
 
 use super::broken::Broken;
-use super::excess::{first_and_after, LEFT_OUT};
-use giusto_model::{Bucket, PathPart, Plan, Rate, TopicLimit, TopicPlan, Within};
+use super::excess::{first_and_after, Counted, LEFT_OUT};
+use giusto_model::{Bucket, Duration, PathPart, Plan, Rate, TopicLimit, TopicPlan, Within};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -158,16 +158,11 @@ impl Law {
     }
 }
 
-/// Of the messages of a path that wait for tokens with others, which go on as they do: P(W > d) + (λ/x)·E(W − d)⁺, without the
-/// second part where x is 0. `often` is of all of them, in 1/ns.
-pub(super) fn late(bucket: Bucket, part: &PathPart, often: f64, growth: f64) -> Result<f64, Broken> {
-    let (rate, depth) = (bucket.rate.per_ns(), bucket.depth.as_f64());
-    let load = often / rate;
-    if !(load > 0.0 && load < 1.0 - 1e-6 && depth >= 1.0) {
-        return Err(Broken::new("more tokens than messages, and one at least", "load below 1", load));
-    }
+/// Of messages of a path that wait for tokens with others, of which `often` come, in 1/ns: P(W > d) + (λ/x)·E(W − d)⁺.
+pub(super) fn late(bucket: Bucket, part: &PathPart, often: f64, counted: Counted) -> Result<f64, Broken> {
+    let (rate, depth, load) = stable(bucket, often)?;
     let claimed = f64::from(part.beyond_ppb) / 1e9;
-    let each = if growth > 0.0 { often / growth } else { 0.0 };
+    let Counted { once, each } = counted;
     let d = part.within.ns() as f64;
     let decay = decay(load);
     let step = STEP.min(STEP_OF_DECAY / decay) / rate;
@@ -175,9 +170,53 @@ pub(super) fn late(bucket: Bucket, part: &PathPart, often: f64, growth: f64) -> 
     let tokens = (claimed * LEFT_OUT / (1.0 + each / rate / decay)).max(1e-14).ln() / -decay;
     let longest = d + (tokens + 2.0) / rate;
     let law = Law::up_to(load, (1, depth), rate, longest + step * 100.0)?;
-    first_and_after(d, step, (each, claimed), |times| {
+    let all = first_and_after(d, step, (each, claimed), |times| {
         times.iter().map(|time| if *time > longest { 0.0 } else { law.later(*time) }).collect()
-    })
+    })?;
+    Ok(if once { all } else { (all - law.later(d)).max(0.0) })
+}
+
+/// Tokens in a ns, how many are kept, and the load.
+fn stable(bucket: Bucket, often: f64) -> Result<(f64, f64, f64), Broken> {
+    let (rate, depth) = (bucket.rate.per_ns(), bucket.depth.as_f64());
+    let load = often / rate;
+    match load > 0.0 && load < 1.0 - 1e-6 && depth >= 1.0 {
+        true => Ok((rate, depth, load)),
+        false => Err(Broken::new("more tokens than messages, and one at least", "load below 1", load)),
+    }
+}
+
+/// Of messages of which `often` come in a ns, and all of a time `at_once` in ns may come at once, what finds no token: those that
+/// came before that time have taken some of the depth, by the law of the wait for tokens in a bucket of what the others leave.
+pub(super) fn dropped(bucket: Bucket, often: f64, at_once: f64) -> Result<f64, Broken> {
+    let (rate, depth, load) = stable(bucket, often)?;
+    let mean = often * at_once;
+    if mean > 600.0 {
+        return Err(Broken::new("messages that may come to an interface at once", "at most 600", mean));
+    }
+    let law = Law::up_to(load, (1, depth), rate, 0.0)?;
+    let (mut p, mut sum, mut rest, mut left) = ((-mean).exp(), 0.0, 1.0_f64, depth - 1.0);
+    let mut count = 0.0;
+    while left >= 0.0 {
+        sum += p * (1.0 - law.within(left));
+        (rest, left, count) = (rest - p, left - 1.0, count + 1.0);
+        p *= mean / count;
+    }
+    Ok(sum + rest.max(0.0))
+}
+
+/// The same sum of the slowest law that has these percentiles and is nowhere beyond `worst`, whatever comes.
+pub(super) fn measured(latency: &[Within], worst: Duration, part: &PathPart, counted: Counted) -> f64 {
+    let once = if counted.once { 1.0 } else { 0.0 };
+    let (mut below, mut late) = (0.0, 0.0);
+    for (time, up_to) in latency.iter().map(|one| (one.within, one.percentile.percent() / 100.0)).chain([(worst, 1.0)])
+    {
+        if time > part.within {
+            late += (up_to - below) * (once + counted.each * (time.ns() - part.within.ns()) as f64);
+        }
+        below = up_to;
+    }
+    late
 }
 
 /// A θ with P(U > x) ≤ e^(−θx) in M/D/1, in units of the service time: the root of ρ(e^θ − 1) = θ, by halving from below.

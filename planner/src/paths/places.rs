@@ -1,0 +1,135 @@
+//! On which hosts stages are that the site leaves to the planner (docs/decisions/0074).
+
+use super::plan::planned;
+use crate::facts::Facts;
+use crate::hosts::attempt;
+use crate::known::Alike;
+use crate::promises::percentiles::Answers;
+use crate::words::reason;
+use giusto_model::{NetworkPlan, Plan, Promise, Service, Site};
+
+/// All places of all stages are looked at where there are no more than so many.
+const ALL: usize = 64;
+/// Of more, so many.
+const MOST: usize = 160;
+
+/// A site whose stages know their hosts.
+pub(crate) struct PlacedStages {
+    pub(crate) site: Site,
+    /// Those that were placed.
+    names: Vec<String>,
+    /// Places that were looked at.
+    tried: usize,
+}
+
+/// What the site says, and for stages of paths for which it says nothing the hosts with which their paths take the least bandwidth,
+/// of those where all services have room. By the site alone, so that machines that plan for themselves choose alike. `None` where
+/// there is nothing to choose. Where nothing fits it is the first place that has links, of which is then told why it does not.
+pub(crate) fn placed(site: &Site, networks: &[NetworkPlan], answers: &Answers) -> Option<PlacedStages> {
+    let is_open = |service: &Service| matches!(service.promise, Promise::Stage { .. }) && service.on.is_none();
+    let open: Vec<usize> = (0..site.services.len()).filter(|nth| is_open(&site.services[*nth])).collect();
+    if site.hosts.len() < 2 || open.is_empty() {
+        return None;
+    }
+    let facts = Facts::typical(site.hosts[0].cores.clone());
+    let mut search = Search { site, open, networks, answers, facts, tried: 0, best: None, first: None };
+    let count = (site.hosts.len() as f64).powi(search.open.len() as i32);
+    match count <= ALL as f64 {
+        true => search.all(),
+        false => search.some(),
+    }
+    let names = search.open.iter().map(|nth| site.services[*nth].name.clone()).collect();
+    let (tried, of_first) = (search.tried, search.first.take().unwrap_or_else(|| vec![0; search.open.len()]));
+    let hosts = search.best.take().map_or(of_first, |(_, hosts)| hosts);
+    Some(PlacedStages { site: search.with(&hosts), names, tried })
+}
+
+impl PlacedStages {
+    /// Says in the plan why they are where they are.
+    pub(crate) fn say(&self, plan: &mut Plan) {
+        let why = format!("with which its paths take the least bandwidth, of {} places of their stages", self.tried);
+        for service in plan.services.iter_mut().filter(|service| self.names.contains(&service.name)) {
+            let told = reason("host", &service.on, why.clone());
+            service.reasons.iter_mut().filter(|one| one.what == told.what).for_each(|one| *one = told.clone());
+        }
+    }
+}
+
+struct Search<'a> {
+    site: &'a Site,
+    /// Services without a host.
+    open: Vec<usize>,
+    networks: &'a [NetworkPlan],
+    answers: &'a Answers,
+    facts: Facts,
+    tried: usize,
+    /// What all stages take of cores, and which hosts those of the open ones are.
+    best: Option<(f64, Vec<usize>)>,
+    /// The first for which it is known what stages take.
+    first: Option<Vec<usize>>,
+}
+
+impl Search<'_> {
+    fn with(&self, hosts: &[usize]) -> Site {
+        let mut site = self.site.clone();
+        for (nth, host) in self.open.iter().zip(hosts) {
+            site.services[*nth].on = Some(self.site.hosts[*host].name.clone());
+        }
+        site
+    }
+
+    /// Whether these are better than all before.
+    fn look(&mut self, hosts: &[usize]) -> bool {
+        self.tried += 1;
+        let Ok(Some(resolved)) = planned(&self.with(hosts), &self.facts, self.networks, self.answers) else {
+            return false;
+        };
+        let share = |service: &Service| match &service.promise {
+            Promise::Stage { counted: Some(counted), .. } => counted.bandwidth().as_f64(),
+            _ => 0.0,
+        };
+        let cost: f64 = resolved.site.services.iter().map(share).sum();
+        self.first.get_or_insert_with(|| hosts.to_vec());
+        let cheaper = self.best.as_ref().is_none_or(|(least, _)| cost < least * (1.0 - 1e-9));
+        // What is known of stages by their names is of one place only.
+        let fits = || attempt(&resolved.site, &self.facts, None, self.answers, &Alike::default()).is_ok();
+        let fits = cheaper && fits();
+        if fits {
+            self.best = Some((cost, hosts.to_vec()));
+        }
+        fits
+    }
+
+    fn all(&mut self) {
+        let mut hosts = vec![0; self.open.len()];
+        loop {
+            self.look(&hosts);
+            // As a number whose digits are hosts.
+            let Some(place) = hosts.iter().rposition(|host| host + 1 < self.site.hosts.len()) else { return };
+            hosts[place] += 1;
+            hosts[place + 1..].fill(0);
+        }
+    }
+
+    /// All on one host, one after the other; and from the best of those on, stage by stage, as long as that is better.
+    fn some(&mut self) {
+        let (hosts, open) = (self.site.hosts.len(), self.open.len());
+        for host in 0..hosts {
+            self.look(&vec![host; open]);
+        }
+        let mut from = self.best.clone().map_or_else(|| (0..open).map(|nth| nth % hosts).collect(), |(_, hosts)| hosts);
+        let mut unchanged = 0;
+        while unchanged < open && self.tried < MOST {
+            for stage in 0..open {
+                unchanged += 1;
+                for host in 0..hosts {
+                    let mut other = from.clone();
+                    other[stage] = host;
+                    if other != from && self.tried < MOST && self.look(&other) {
+                        (from, unchanged) = (other, 0);
+                    }
+                }
+            }
+        }
+    }
+}
