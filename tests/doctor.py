@@ -353,7 +353,7 @@ class Init(Patient):
                               "shop/cache-0: it has containers log, redis", "no promise can be written for any of the 4 pods"):
                     self.assertIn(words, err)
                 _, err, _ = run("init", "--kubernetes", pods, "--container", "redis", "--for", "4s", "--out", out)
-                self.assertIn("shop/cache-1: as one before it", err)
+                self.assertIn("shop/cache-1 has the labels of cache-0, whose promise is for both", err)
                 text = out.read_text()
                 self.assertEqual(text.count("kind: Promise\n"), 1)
                 for line in ('  namespace: "shop"', '      "app": "cache"', '  container: "redis"'):

@@ -26,7 +26,7 @@ const OVER: Duration = Duration::from_secs(5);
 
 /// Watches a service that runs, and writes a site file that describes it.
 pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, Failure> {
-    let Some(adopt) = &args.adopt else { return Err(Failure::input("expected --adopt SERVICE or --kubernetes FILE")) };
+    let adopt = args.adopt.as_deref().unwrap_or_default();
     let file = args.out.clone().unwrap_or_else(|| "site.yaml".into());
     is_free(&file, args.force)?;
     let found = giusto_daemon::find(adopt).map_err(Failure::input)?;

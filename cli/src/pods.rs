@@ -2,7 +2,7 @@
 
 use crate::args::KubernetesArgs;
 use crate::coordination::written;
-use crate::failure::Failure;
+use crate::failure::{apart, Failure};
 use crate::plan::{Asked, Planned};
 use giusto_planner::PodText;
 use std::process::ExitCode;
@@ -15,11 +15,12 @@ pub(crate) fn export(args: &KubernetesArgs) -> Result<ExitCode, Failure> {
         profiles: Some(args.profiles.folder.as_path()),
         ..Asked::default()
     };
+    apart(&[("--out", args.out.as_deref())], &[&args.site])?;
     let read = crate::plan::read(&args.site)?;
     if read.site.services.iter().all(|service| service.origin.has_vcpus()) {
         let site = args.site.display();
         return Err(Failure::input(format!(
-            "every service of {site} is a virtual machine; expected one that pods can run, or giusto export kubevirt {site}"
+            "every service of {site} is a virtual machine; expected one that pods can run"
         )));
     }
     let Planned { site, plan, .. } = crate::plan::whole(&read, &args.site, &asked)?;

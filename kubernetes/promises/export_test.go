@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	api "giusto.dev/kubernetes/api/v1alpha1"
@@ -29,6 +30,17 @@ import (
 // What is no site of services that pods run, was not measured, or does not fit.
 var refused = regexp.MustCompile("giusto-agent: 1|is a virtual machine|nothing was measured yet|does not fit")
 
+// oddSite is written as few write sites; all of it means something.
+var oddSite = `giusto: 1
+hosts: {edge-1: {cores: 0-9}}
+services:
+  on: {start: x, promise: as-if-alone, copies: "2", threads: "on", margin: 5 %, tasks: [{name: 1, wcet: 1  ms, period: 20 ms, copies: "2"}]}
+  A_b: {start: x, promise: {p99: 500ms}, arrivals: {poisson: 4 / s, batch: "2"}, execution: {histogram: times.csv}, cap: soft}
+  a-b: {start: x, promise: {supply: 1ms/10ms}, observe: {otlp: 127.0.0.1:4318}}
+  ` + strings.Repeat("x", 63) + `y: {adopt: {pid: 1}, promise: leftovers}
+  ` + strings.Repeat("x", 63) + `z: {adopt: {pid: 1}, promise: leftovers}
+`
+
 // Every example site becomes promises that the schema takes and that can be planned.
 func TestSitesBecomePromises(t *testing.T) {
 	plans := objects.Planner(t)
@@ -37,6 +49,14 @@ func TestSitesBecomePromises(t *testing.T) {
 	if err != nil || len(sites) < 30 {
 		t.Fatal(sites, err)
 	}
+	odd := filepath.Join(t.TempDir(), "odd.yaml")
+	if err := os.WriteFile(odd, []byte(oddSite), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(odd), "times.csv"), []byte("execution_ns,transport_ns\n1000000,0\n1200000,0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sites = append(sites, odd)
 	written, instead := 0, 0
 	for _, site := range sites {
 		text, err := exec.Command(objects.Giusto(t), "export", "kubernetes", site).Output()

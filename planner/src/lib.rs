@@ -65,7 +65,7 @@ pub use network::{PacketCause, PacketFit, PacketRefusal};
 pub use paths::{would_save, PathCause, PathRefusal, Saving, Unlike};
 pub use placements::Placements;
 pub use plan::{plan, plan_on};
-pub use pods::{kubernetes, rfc1123, PodPromise, PodText};
+pub use pods::{kubernetes, stream, unique, PodPromise, PodText};
 pub use promises::as_if_alone::{TooLarge, TooMany};
 pub use promises::every_deadline::{Late, Shortage};
 pub use promises::leftovers::{Floors, BUSY_PROCESSES};

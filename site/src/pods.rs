@@ -30,8 +30,8 @@ const NUMBERS: [&str; 2] = ["copies", "batch"];
 pub struct PodKeys {
     /// The service.
     pub service: String,
-    /// Its keys as YAML, each line indented by `    `.
-    pub keys: String,
+    /// Each of its keys with its YAML, whose lines are indented by `    `.
+    pub keys: Vec<(String, String)>,
     /// The keys that are not among them.
     pub left_out: Vec<String>,
 }
@@ -48,27 +48,29 @@ pub fn pod_keys(name: &str, text: &str) -> Result<Vec<PodKeys>, SiteError> {
 }
 
 fn of(service: &Text, node: &mut Node) -> PodKeys {
-    let (mut keys, mut left_out) = (String::new(), Vec::new());
+    let (mut keys, mut left_out) = (Vec::new(), Vec::new());
     if let Kind::Map(entries) = &mut node.kind {
-        entries.retain(|(key, _)| {
-            let kept = KEPT.contains(&key.text.as_str());
-            if !kept {
-                left_out.push(key.text.clone());
+        for (key, mut value) in entries.drain(..) {
+            let name = key.text.clone();
+            if !KEPT.contains(&name.as_str()) {
+                left_out.push(name);
+                continue;
             }
-            kept
-        });
-        as_text(node, false);
-        // Depth 2 is that of spec.service.
-        emit(node, 2, &mut keys);
+            as_text(&mut value, NUMBERS.contains(&name.as_str()));
+            let (mut text, span) = (String::new(), value.span);
+            // Depth 2 is that of spec.service.
+            emit(&Node { span, kind: Kind::Map(vec![(key, value)]) }, 2, &mut text);
+            keys.push((name, text.trim_start_matches('\n').into()));
+        }
     }
-    PodKeys { service: service.text.clone(), keys: keys.trim_start_matches('\n').into(), left_out }
+    PodKeys { service: service.text.clone(), keys, left_out }
 }
 
 /// Kubernetes reads a bare `1` or `on` where a text is meant as a number or a truth value.
 fn as_text(node: &mut Node, is_number: bool) {
     match &mut node.kind {
         Kind::Empty => {}
-        Kind::Text(text) => text.bare &= is_number,
+        Kind::Text(text) => text.bare = is_number,
         Kind::List(items) => items.iter_mut().for_each(|item| as_text(item, false)),
         Kind::Map(entries) => {
             for (key, value) in entries {
@@ -84,17 +86,22 @@ mod tests {
 
     #[test]
     fn texts_stay_texts_and_what_pods_have_by_themselves_is_told() {
-        let text = "services:\n  cache:\n    start: redis-server\n    on: edge-1\n    promise: as-if-alone\n    copies: 2\n    \
+        let text = "services:\n  cache:\n    start: redis-server\n    on: edge-1\n    promise: as-if-alone\n    copies: '2'\n    \
                     threads: 1\n    tasks: [{name: 1, wcet: 200us, period: 2ms, copies: 3}]\n  batch: {adopt: {pid: 2}, promise: \
                     leftovers}\n";
         let all = pod_keys("site.yaml", text).unwrap();
         assert_eq!(all[0].left_out, ["start", "on"]);
+        let texts: Vec<&str> = all[0].keys.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(
-            all[0].keys,
-            "    promise: \"as-if-alone\"\n    copies: 2\n    threads: \"1\"\n    tasks:\n      -\n        name: \"1\"\n        wcet: \
-             \"200us\"\n        period: \"2ms\"\n        copies: 3\n"
+            texts,
+            [
+                "    promise: \"as-if-alone\"\n",
+                "    copies: 2\n",
+                "    threads: \"1\"\n",
+                "    tasks:\n      -\n        name: \"1\"\n        wcet: \"200us\"\n        period: \"2ms\"\n        copies: 3\n",
+            ]
         );
-        assert_eq!((all[1].service.as_str(), all[1].keys.as_str()), ("batch", "    promise: \"leftovers\"\n"));
+        assert_eq!(all[1].keys, [("promise".to_string(), "    promise: \"leftovers\"\n".to_string())]);
         assert!(pod_keys("site.yaml", "services: [").is_err());
         assert_eq!(pod_keys("site.yaml", "giusto: 1").unwrap(), []);
     }

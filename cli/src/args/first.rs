@@ -1,7 +1,7 @@
 //! Flags of what a newcomer types first.
 
 use super::values::span;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use giusto_model::Duration;
 use std::path::PathBuf;
 
@@ -23,13 +23,14 @@ pub(crate) struct DoctorArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("whom").args(["adopt", "kubernetes"]).required(true))]
 pub(crate) struct InitArgs {
     /// What to watch: a unit such as redis.service, a process id, or the name or id of a container
-    #[arg(long, value_name = "SERVICE", required_unless_present = "kubernetes")]
+    #[arg(long, value_name = "SERVICE")]
     pub(crate) adopt: Option<String>,
-    /// Instead, the pods in what 'kubectl get pods -o json' printed (-: standard input) that run on this machine: writes promises
-    /// for them
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["adopt", "json"])]
+    /// Instead, one after the other, the pods of this machine in what 'kubectl get pods -o json' printed (-: standard input): writes
+    /// promises for them
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) kubernetes: Option<PathBuf>,
     /// Of each pod the container of this name; needed where a pod has several
     #[arg(long, value_name = "NAME", requires = "kubernetes")]

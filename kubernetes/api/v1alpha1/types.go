@@ -89,13 +89,13 @@ type PromiseSpec struct {
 
 // Duration is a decimal number with its unit.
 //
-// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)? ?(ns|us|µs|ms|s|min|h|d)$`
+// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)$`
 // +kubebuilder:validation:MaxLength=32
 type Duration string
 
 // Share of a core: 12.5% or 19/25.
 //
-// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?%$|^[0-9]+/[0-9]+$`
+// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)? *%$|^[0-9]+ */ *[0-9]+$`
 // +kubebuilder:validation:MaxLength=32
 type Share string
 
@@ -173,7 +173,7 @@ type Task struct {
 // Arrivals is how requests come.
 type Arrivals struct {
 	// At random, so many in a time: 40/s.
-	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?(/[0-9]+)? ?[kM]?/(ns|us|µs|ms|s|min|h|d)$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?(/[0-9]+)? *[kM]? */ *(ns|us|µs|ms|s|min|h|d)$`
 	Poisson string `json:"poisson"`
 	// Requests that come at once.
 	// +optional
