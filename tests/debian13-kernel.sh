@@ -23,7 +23,8 @@ if ! /usr/lib/apt/apt-helper -o APT::Sandbox::User=root -qq download-file \
 		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false)
 	apt-get "${options[@]}" update || cannot "the package mirror does not answer"
 	name=$(apt-cache "${options[@]}" depends linux-image-cloud-amd64 | awk '/Depends: linux-image-/ {print $2; exit}')
-	(cd "$store" && apt-get "${options[@]}" download "$name/trixie") || cannot "the mirror has no ${name:-kernel of Debian 13}"
+	(cd "$store" && apt-get "${options[@]}" download "$name/trixie") ||
+		cannot "the mirror has no ${name:-kernel of Debian 13}"
 fi
 rm -rf "$store/usr"
 dpkg -x "$store"/*.deb "$store"

@@ -1,5 +1,5 @@
-//! Interrupts of a card: each wakes a thread that polls one of its queues, and takes time of the core where it arrives, whatever is
-//! promised there.
+//! Interrupts of a card: each wakes a thread that polls one of its queues, and takes time of the core where it arrives, whatever
+//! is promised there.
 
 use std::fs;
 use std::io;

@@ -34,7 +34,8 @@ pub struct Network {
 /// How often they are, after an interface has changed and at least.
 const SORTED: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
-/// Packets that a driver's poll processes in a row at most. A plan that counts on fewer has those of the low class processed otherwise.
+/// Packets that a driver's poll processes in a row at most. A plan that counts on fewer has those of the low class processed
+/// otherwise.
 const POLL: u32 = 64;
 
 /// So many looks it takes until each interface was looked at without a cause.

@@ -80,7 +80,7 @@ impl Undo {
                 (!earlier.iter().any(same)).then_some(self)
             }
             Undo::Interrupt { ref link, number, .. } => {
-                let same = |known: &Undo| matches!(known, Undo::Interrupt { link: l, number: n, .. } if l == link && *n == number);
+                let same = |known: &Undo| matches!(known, Undo::Interrupt { link: l, number: n, .. } if (l, *n) == (link, number));
                 (!earlier.iter().any(same)).then_some(self)
             }
             Undo::Offloads { link, mut before } => {

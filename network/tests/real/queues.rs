@@ -97,8 +97,8 @@ fn interrupts(stage: &Stage) -> Vec<String> {
     run(&["ip", "netns", "exec", &stage.host(), "sh", "-c", LOOK]).lines().map(String::from).collect()
 }
 
-/// A real card of which each queue has an interrupt, with fewer queues in use than it has. `GIUSTO_CARDS="eth0 eth1"`: two of this
-/// machine that are connected with each other, virtio ones, for this test alone.
+/// A real card of which each queue has an interrupt, with fewer queues in use than it has. `GIUSTO_CARDS="eth0 eth1"`: two of
+/// this machine that are connected with each other, virtio ones, for this test alone.
 fn card() {
     let cards = std::env::var("GIUSTO_CARDS").unwrap_or_default();
     let Some((near, far)) = cards.split_once(' ') else {
@@ -169,7 +169,8 @@ fn card() {
             assert!(!network.is_behind(), "it is looked at although nothing has happened");
             std::thread::sleep(Duration::from_millis(200));
         }
-        // Sent elsewhere by another program, they come back soon. One that was where the plan wants it belongs to that program then.
+        // Sent elsewhere by another program, they come back soon. One that was where the plan wants it belongs to that
+        // program then.
         for one in arrived_at.iter().filter(|one| !one.ends_with(" on 1")) {
             let number = one.split(' ').next().unwrap();
             std::fs::write(format!("/proc/irq/{number}/smp_affinity_list"), "0").unwrap();

@@ -149,8 +149,8 @@ fn reasons(network: &HostNetwork, items: &[Item], placed: &Placed) -> Result<Vec
             match network.poll {
                 64.. => format!("packets of one interface in a row, {}: interfaces above it wait for it", time(poll)),
                 _ => format!(
-                    "packets in a row of an interface of the low class, {}: those of the high class wait for it; it holds where 64 \
-                     are sorted, or received by a container, in that time",
+                    "packets in a row of an interface of the low class, {}: those of the high class wait for it; it holds where \
+                     64 are sorted, or received by a container, in that time",
                     time(poll)
                 ),
             },
