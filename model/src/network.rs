@@ -126,7 +126,7 @@ pub struct Vif {
     pub name: String,
     /// Whose packets wait for whose.
     pub class: PacketClass,
-    /// What it may send; always there in the high class.
+    /// What it may send; `None` in the high class: what the paths need that go through its service.
     pub bucket: Option<PacketBucket>,
     /// What may be sent to it; `None`: as much.
     pub received: Option<PacketBucket>,

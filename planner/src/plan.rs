@@ -103,6 +103,8 @@ fn with(
     answers: &Answers,
     alike: &Alike,
 ) -> Result<Plan, Refusal> {
+    let (unfilled, filled) = (site, paths::filled(site));
+    let site = filled.as_ref().unwrap_or(site);
     let on_path = |service: &Service| site.paths.through(&service.name).next().is_some();
     let networks = match site.services.iter().any(|service| !service.network.is_empty() && on_path(service)) {
         true => network::plan(site, None, measured).map_err(Refusal::Packets)?,
@@ -150,10 +152,11 @@ fn with(
     let mut topics: Vec<TopicPlan> = topics.into_iter().filter(here).collect();
     topics.iter_mut().for_each(|topic| paths::said(asked, topic));
     let here = |one: &NetworkPlan| only.is_none_or(|only| site.hosts[only].name == one.on);
-    let network = match networks.is_empty() {
+    let mut network = match networks.is_empty() {
         true => network::plan(site, only, measured).map_err(Refusal::Packets)?,
         false => networks.into_iter().filter(here).collect(),
     };
+    paths::say(unfilled, &mut network);
     let mut plan = modes::promised(plan, site, facts, only, answers)?;
     placed.iter().for_each(|placed| placed.say(&mut plan));
     origins(site.services.iter(), &mut plan);

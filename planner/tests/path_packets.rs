@@ -186,6 +186,40 @@ fn what_cannot_be_planned_says_what_to_write() {
     assert!(matches!(bits.cause, PathCause::Burst { .. }), "{bits}");
 }
 
+/// What the site does not say of an interface of a stage follows from the paths through it.
+#[test]
+fn an_interface_has_the_tokens_that_its_paths_need() {
+    let left = |mut site: Site| {
+        for vif in site.services.iter_mut().flat_map(|service| &mut service.network) {
+            vif.bucket = None;
+        }
+        site
+    };
+    let own = |plan: &Plan, nth: usize| plan.network[nth].vifs[0].clone();
+    for (source, promise) in [(poisson("50/s"), "120ms"), (periodic(), "100ms")] {
+        let asked = left(site(source, promise));
+        let found = told(&asked);
+        let (camera, controller) = (own(&found, 0), own(&found, 1));
+        assert_eq!((camera.class, camera.bucket), (PacketClass::High, controller.bucket));
+        // 50 messages of two packets each a second, and a tenth more; what comes in the promised time at once.
+        let bucket = camera.bucket.unwrap();
+        assert_eq!(bucket.rate, "112/s".parse().unwrap());
+        assert!((12..200).contains(&bucket.depth.at_once()), "{bucket}");
+        let why = camera.reasons.iter().find(|one| one.what == "bucket").unwrap();
+        assert!(why.why.contains("messages of its paths"), "{why:?}");
+        check_plan(&found).unwrap();
+        // As many as it says are enough where the site says so, too.
+        let mut written = site(source, promise);
+        for vif in written.services.iter_mut().flat_map(|service| &mut service.network) {
+            vif.bucket = Some(bucket);
+        }
+        assert_eq!(told(&written).paths, found.paths);
+    }
+    // It follows the source: twice as many messages, nearly twice the tokens.
+    let more = own(&told(&left(site(poisson("100/s"), "160ms"))), 0).bucket.unwrap();
+    assert_eq!(more.rate, "223/s".parse().unwrap());
+}
+
 /// In the plan of one host its interface is said to be on the other, where that plan does not look.
 fn broken_on_one_host(plan: &Plan) -> String {
     let mut plan = plan.on("edge-1").unwrap();

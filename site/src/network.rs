@@ -81,8 +81,13 @@ fn all_uplinks(node: &Node) -> Result<Vec<Uplink>, Fault> {
     Ok(found)
 }
 
-/// The virtual interfaces of a service on the host `on`, or the only one.
-pub(crate) fn vifs(node: &Node, hosts: &[Host], on: Option<&str>, taken: &mut Taken) -> Result<Vec<Vif>, Fault> {
+/// The virtual interfaces of a service on the host `on`, or the only one; of a stage of paths these say what it needs.
+pub(crate) fn vifs(
+    node: &Node,
+    hosts: &[Host],
+    (on, is_stage): (Option<&str>, bool),
+    taken: &mut Taken,
+) -> Result<Vec<Vif>, Fault> {
     let host = match (on, hosts) {
         (Some(on), _) => hosts.iter().find(|host| host.name == on),
         (None, [only]) => Some(only),
@@ -104,15 +109,20 @@ pub(crate) fn vifs(node: &Node, hosts: &[Host], on: Option<&str>, taken: &mut Ta
         if !taken.insert((host.name.clone(), name.clone())) {
             return Err(twice(name_node, &name));
         }
-        vif(item, &fields, name)
+        vif(item, &fields, name, is_stage)
     };
     list(node, VIFS)?.iter().map(one).collect()
 }
 
-fn vif(item: &Node, fields: &Fields<'_>, name: String) -> Result<Vif, Fault> {
+fn vif(item: &Node, fields: &Fields<'_>, name: String, is_stage: bool) -> Result<Vif, Fault> {
     let promised = || item.entries().unwrap_or_default().iter().filter(|(key, _)| is_percentile(&key.text));
-    let class = class(fields.need("class", "class: high")?)?;
+    let any = ["rate", "burst", "receive"].into_iter().any(|key| fields.get(key).is_some());
+    let class = match fields.get("class") {
+        None if is_stage => PacketClass::High,
+        _ => class(fields.need("class", "class: high")?)?,
+    };
     let bucket = match class {
+        PacketClass::High if is_stage && !any => None,
         PacketClass::High => Some(packets(fields)?),
         PacketClass::Low => {
             if let Some((key, _)) = promised().next() {
@@ -123,7 +133,6 @@ fn vif(item: &Node, fields: &Fields<'_>, name: String) -> Result<Vif, Fault> {
                     "leave it out: low packets wait for as long as there are high ones",
                 ));
             }
-            let any = ["rate", "burst", "receive"].into_iter().any(|key| fields.get(key).is_some());
             any.then(|| packets(fields)).transpose()?
         }
     };

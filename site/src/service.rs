@@ -103,8 +103,10 @@ fn service(
         };
         fields.forbid(key, &found, instead)?;
     }
-    let network =
-        fields.get("network").map_or(Ok(Vec::new()), |node| network::vifs(node, hosts, on.as_deref(), taken))?;
+    let is_stage = fields.get("promise").is_none();
+    let network = fields
+        .get("network")
+        .map_or(Ok(Vec::new()), |node| network::vifs(node, hosts, (on.as_deref(), is_stage), taken))?;
     if agent.is_some() && modes.is_empty() {
         modes = locals::running(match &promise {
             Promise::Supply(interfaces) => LocalNeed::Supply(interfaces.clone()),

@@ -19,6 +19,7 @@ mod simulated;
 mod topic;
 
 pub(crate) use nearest::with_nearest;
+pub(crate) use packets::{filled, say};
 pub(crate) use places::placed;
 pub(crate) use plan::{planned, Resolved};
 pub use refusal::{PathCause, PathRefusal, Unlike};

@@ -2,9 +2,11 @@
 
 use super::refusal::PathCause;
 use super::topic;
+use crate::words::reason;
 use giusto_analysis::bucket::dropped;
 use giusto_model::{
-    Bucket, Duration, InterfaceStage, NetworkPlan, PacketClass, PacketWay, Path, PathSource, Rate, Service, Tokens,
+    Bucket, Duration, InterfaceStage, NetworkPlan, PacketBucket, PacketClass, PacketWay, Path, PathSource, Rate,
+    Service, Site, Through, Tokens, Topic, Vif,
 };
 
 /// More of a bucket is not counted on: laws of deeper ones take long, and say the same.
@@ -63,12 +65,7 @@ pub(super) fn stage(
             let enough = Rate::of(rate, Duration::from_secs(1)).and_then(|rate| rate.share(packets));
             needed(path, (messages.unwrap_or(own), at_once), bucket.map(|bucket| bucket.rate).max(enough))
         }
-        PathSource::Periodic { period, jitter, burst } => {
-            // Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come
-            // only in the course of it.
-            let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
-            Some((within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into()))
-        }
+        PathSource::Periodic { period, jitter, burst } => Some(in_time(path, (period, jitter, burst))),
     };
     let least = needed(at_once);
     let enough = |bucket: &Bucket| {
@@ -82,6 +79,82 @@ pub(super) fn stage(
     let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST.max(needed))), ..bucket };
     let on = on.to_string();
     Ok(Some(InterfaceStage { interface, on, link, branch, way, packets, bucket, bound }))
+}
+
+/// The site, where interfaces of stages that it leaves to the planner have the tokens that their paths need: for all messages, with those
+/// that topics have brought, and for all that come in the promised time at once. `None` where it leaves none.
+pub(crate) fn filled(site: &Site) -> Option<Site> {
+    let is_open = |vif: &Vif| vif.class == PacketClass::High && vif.bucket.is_none();
+    if !site.services.iter().flat_map(|service| &service.network).any(is_open) {
+        return None;
+    }
+    let mut filled = site.clone();
+    for service in &mut filled.services {
+        let all = site.paths.through(&service.name).filter_map(|path| asked(site, path, &service.name));
+        let (rate, burst) =
+            all.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
+        let bucket = Rate::of(rate, Duration::from_secs(1)).filter(|rate| !rate.is_zero());
+        let bucket = bucket.map(|rate| PacketBucket { rate, depth: Tokens::whole(burst), bits: None });
+        service.network.iter_mut().filter(|vif| is_open(vif)).for_each(|vif| vif.bucket = bucket);
+    }
+    Some(filled)
+}
+
+/// Says where these numbers come from; `site` is as it was asked for.
+pub(crate) fn say(site: &Site, networks: &mut [NetworkPlan]) {
+    let open = |name: &str, service: &str| {
+        let own = site.services.iter().filter(|own| own.name == service).flat_map(|own| &own.network);
+        own.into_iter().any(|vif| vif.name == name && vif.class == PacketClass::High && vif.bucket.is_none())
+    };
+    for vif in networks.iter_mut().flat_map(|network| &mut network.vifs) {
+        let Some(bucket) = vif.bucket.filter(|_| open(&vif.name, &vif.service)) else { continue };
+        let why = "of the messages of its paths, each way: 10 % more than they take, and for all that come within what is promised at \
+                   once; enforced";
+        let told = [reason("class", vif.class, "its messages are promised a time"), reason("bucket", bucket, why)];
+        for told in told {
+            vif.reasons.iter_mut().filter(|one| one.what == told.what).for_each(|one| *one = told.clone());
+        }
+    }
+}
+
+/// Packets a second, and at once, that a path sends over the interface of a service, or has sent to it.
+fn asked(site: &Site, path: &Path, service: &str) -> Option<(u64, u64)> {
+    let copies = |one: Option<&Through>| match one {
+        Some(Through::All(branches)) => branches.len() as u32,
+        _ => 1,
+    };
+    let (mut messages, mut most) = (None, 1);
+    for (nth, one) in path.through.iter().enumerate() {
+        if let Through::Topic(name) = one {
+            messages = site.topics.iter().find(|topic| topic.name == *name).and_then(Topic::messages);
+        }
+        if matches!(one, Through::Service(name) if name == service) {
+            most = copies(nth.checked_sub(1).and_then(|before| path.through.get(before)))
+                .max(copies(path.through.get(nth + 1)));
+        }
+        let Through::Service(name) = one else { continue };
+        if name == service {
+            break;
+        }
+    }
+    let packets = path.packets.saturating_mul(most);
+    let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
+    let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
+    let burst = match path.source {
+        PathSource::Poisson(own) => {
+            let tokens = Rate::of(rate, Duration::from_secs(1))?.share(packets);
+            needed(path, (messages.unwrap_or(own), AtOnce::Promised), tokens).unwrap_or(DEEPEST)
+        }
+        PathSource::Periodic { period, jitter, burst } => in_time(path, (period, jitter, burst)),
+    };
+    Some((rate, burst.saturating_mul(packets.into())))
+}
+
+/// Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come only in the
+/// course of it.
+fn in_time(path: &Path, (period, jitter, burst): (Duration, Duration, u32)) -> u64 {
+    let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
+    (within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into())
 }
 
 /// The depth with which hardly one of the messages is dropped; one more in twenty is counted, as from stage to stage they are

@@ -3,9 +3,9 @@
 use super::super::broken::Broken;
 use super::same::same;
 use giusto_model::{
-    Assurance, CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketWay, Path,
-    PathPlan, PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within, ZooKeeper,
-    ZooKeeperPlan,
+    Assurance, CoordinationPlan, Duration, Engine, Host, HostNetwork, Link, LinkStage, NetworkPlan, PacketClass,
+    PacketWay, Path, PathPlan, PathStage, Plan, Service, Site, Steps, Through, Ticks, Topic, TopicPlan, Within,
+    ZooKeeper, ZooKeeperPlan,
 };
 use std::ops::Range;
 
@@ -159,7 +159,15 @@ fn one_network(site: &Site, host: &Host, network: &HostNetwork, planned: &Networ
     let here = |one: &&Service| one.on.as_ref().map_or(site.hosts.len() == 1, |on| *on == host.name);
     let own = site.services.iter().filter(here).flat_map(|service| {
         let vifs = service.network.iter();
-        vifs.map(|vif| (service.name.as_str(), vif.name.as_str(), vif.class, (vif.bucket, vif.received), &vif.promise))
+        vifs.map(|vif| {
+            // Where the site says none, its paths' proofs say whether it is enough.
+            let left = || {
+                let found = planned.vifs.iter().find(|one| one.name == vif.name && vif.class == PacketClass::High);
+                found.and_then(|found| found.bucket)
+            };
+            let buckets = (vif.bucket.or_else(left), vif.received);
+            (service.name.as_str(), vif.name.as_str(), vif.class, buckets, &vif.promise)
+        })
     });
     let vifs = planned.vifs.iter();
     let found =
