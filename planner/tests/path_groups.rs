@@ -392,7 +392,7 @@ fn whatever_is_changed_in_a_group_is_noticed() {
         ("tokens of veth-s for all", &bucket(101) as &Change),
         ("late at 'veth-s (received) of edge-2'", &bucket(4)),
         ("growths between 0 and 1", &|plan| own(plan).parts[1].growth_ppb = 1000),
-        ("the time of processing alone", &|plan| longer(&mut own(plan).parts[1], 2)),
+        ("the time of all its stages", &|plan| longer(&mut own(plan).parts[1], 2)),
     ] {
         let why = broken(&good, change);
         assert!(why.contains(words), "{words}: {why}");

@@ -17,7 +17,7 @@ use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
     together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart,
-    PathPlan, PathPoint, PathSource, PathStage, Promise, Rate, SimulatedPath, Site, Within,
+    PathPlan, PathPoint, PathSource, PathStage, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 
@@ -159,25 +159,25 @@ impl Group<'_> {
 
     /// What comes to each topic from others than these paths.
     fn brought(&self, through: &[Vec<PathStage>]) -> Vec<Brought> {
-        let mut all: Vec<(&str, Option<Rate>, Vec<(usize, usize)>)> = Vec::new();
+        // By topic; `None`: all of its messages are of the paths.
+        let mut all: Vec<(&str, Option<Brought>)> = Vec::new();
         for (course, (through, given)) in through.iter().zip(&self.0).enumerate() {
             for (nth, stage) in through.iter().enumerate() {
                 let PathStage::Tokens(stage) = stage else { continue };
                 let PathSource::Poisson(own) = given.path.source else { continue };
-                match all.iter_mut().find(|(topic, ..)| *topic == stage.tokens_of) {
+                match all.iter_mut().find(|(topic, _)| *topic == stage.tokens_of) {
                     // More than those of the path itself, of which are those of the others, too.
-                    Some((_, rate, by)) => {
-                        *rate = rate.and_then(|rate| rate.minus(own));
-                        by.push((course, nth));
+                    Some((_, known)) => {
+                        *known = known.take().and_then(|known| Some(Brought { rate: known.rate.minus(own)?, ..known }));
+                        known.iter_mut().for_each(|known| known.by.push((course, nth)));
                     }
-                    None => all.push((&stage.tokens_of, stage.others, vec![(course, nth)])),
+                    None => {
+                        all.push((&stage.tokens_of, stage.others.map(|rate| Brought { rate, by: vec![(course, nth)] })))
+                    }
                 }
             }
         }
-        let some = |(_, rate, by): (&str, Option<Rate>, Vec<(usize, usize)>)| {
-            rate.filter(|rate| !rate.is_zero()).map(|rate| Brought { rate, by })
-        };
-        all.into_iter().filter_map(some).collect()
+        all.into_iter().filter_map(|(_, known)| known).filter(|known| !known.rate.is_zero()).collect()
     }
 
     /// Whether a path that shares services with others is one of those that can be planned together.
