@@ -10,7 +10,7 @@ cannot() {
 	echo "NOT RUN IN A GUEST: $*; see what apt-get says above" >&2
 	exit 77
 }
-! compgen -G "$store/boot/vmlinuz-*" >/dev/null || exit 0
+[ ! -e "$store/unpacked" ] || exit 0
 mkdir -p "$store"/apt/{lists,archives}/partial
 mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m 1 '/debian/$') || cannot "this machine has no mirror of Debian"
 if ! /usr/lib/apt/apt-helper -o APT::Sandbox::User=root -qq download-file \
@@ -26,7 +26,8 @@ if ! /usr/lib/apt/apt-helper -o APT::Sandbox::User=root -qq download-file \
 	(cd "$store" && apt-get "${options[@]}" download "$name/trixie") ||
 		cannot "the mirror has no ${name:-kernel of Debian 13}"
 fi
-rm -rf "$store/usr"
+rm -rf "$store"/{usr,boot}
 dpkg -x "$store"/*.deb "$store"
 rm "$store"/*.deb
 find "$store/usr/lib/modules" -name '*.ko.xz' -exec xz -d {} +
+touch "$store/unpacked"

@@ -129,13 +129,6 @@ fn packets(network: &NetworkPlan, lines: &mut Vec<String>) {
         lines.push(format!(
             "write 1 to /sys/class/net/{name}/threaded and that of its other end, and 0 to their queues' rps_cpus"
         ));
-        if network.poll < 64 && vif.priority.is_none() {
-            lines.push(format!(
-                "put the XDP program giusto_sort on {name}, if it is an end of a veth pair: what it sends is processed by the \
-                 kernel's thread cpumap/{}, 8 packets in a row; ethtool -K tx off txvlan off at its other end",
-                vif.core
-            ));
-        }
         lines.push(threads(name, vif.core, vif.priority));
     }
     lines.push(format!(

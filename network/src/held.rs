@@ -36,8 +36,6 @@ pub(crate) struct Goal {
     pub(crate) buckets: Option<[PacketBucket; 2]>,
     /// Of an uplink: what the high class may be sent.
     pub(crate) arrivals: Option<Bucket>,
-    /// Of one of the low class: what it sends is handed to a thread that processes a few packets in a row, not a whole poll.
-    pub(crate) few: bool,
     pub(crate) unit: PacketUnit,
     /// What processing a packet takes, in ns.
     pub(crate) cost: u64,
@@ -46,11 +44,6 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    /// Whether XDP hands what arrives there, or a part of it, to another thread.
-    pub(crate) fn is_sorted(&self) -> bool {
-        self.arrivals.is_some() || self.few
-    }
-
     /// Packets that its buckets let through in a second at most: of those that it sends, and of those that are sent to it.
     pub(crate) fn a_second(&self) -> Option<[u64; 2]> {
         let of = |bucket: PacketBucket| {
@@ -131,7 +124,8 @@ impl Held {
         let name = self.goal.name.clone();
         let seen = home.route.named(&name).map_err(|source| Error::kernel(format!("look for {name}"), source))?;
         let Some(seen) = seen else {
-            (self.there, self.bucket, self.sorter, self.unsorted) = (None, None, None, None);
+            (self.there, self.bucket, self.sorter) = (None, None, None);
+            (self.unsorted, self.elsewhere) = (None, None);
             return Err(self.missing());
         };
         let link = home.link(&seen);
@@ -167,10 +161,7 @@ impl Held {
             Kind::Vhost => {
                 vhost::workers(&link).map(|threads| Found { from: threads.clone(), to: threads, ..Found::default() })
             }
-            Kind::Veth(index, id) => {
-                let roles = (is_vif, self.goal.is_sorted());
-                veth(around, &link, &seen, (index, id), roles, self.bucket.as_mut(), &mut record)
-            }
+            Kind::Veth(index, id) => veth(around, &link, &seen, (index, id), is_vif, self.bucket.as_mut(), &mut record),
         };
         let found = found?;
         let attributes = attributes(&self.goal, self.demoted);
@@ -186,7 +177,7 @@ impl Held {
         let there = self.there.get_or_insert_with(|| There::new(link));
         there.apart = seen.kind.as_deref() == Some("veth") && found.peer.is_none();
         (there.peer, there.other) = (found.peer, other);
-        (there.address, there.receiving) = (found.address, receiving);
+        (there.address, there.bridge, there.receiving) = (found.address, seen.port_of, receiving);
         // A virtual machine has a vhost worker for each of its interfaces: they tell nothing of one of them.
         there.queues = if matches!(kind, Kind::Vhost) { 1 } else { found.from.len().max(found.to.len()) };
         there.found(found.from, found.to);
@@ -342,17 +333,13 @@ impl Held {
         else {
             return None;
         };
-        let behind = neighbours.of(there.link.index, there.address);
+        let behind = neighbours.of(there.link.index, there.bridge, there.address);
         Some(For { name: self.goal.name.clone(), bucket: received.packets(), card: there.address, behind })
     }
 
     /// Sorts what arrives at an uplink; why it cannot be is told with what is wrong.
     pub(crate) fn sort(&mut self, interfaces: &[For]) {
-        if self.goal.few && self.there.as_ref().is_some_and(|there| there.other.is_none() && there.to.is_empty()) {
-            self.unsorted = Some("it is no end of a veth pair".into()); // a tap with a NAPI; vhost has no polls
-        }
-        let is_sorted = |there: &&There| self.goal.arrivals.is_some() || self.goal.few && there.other.is_some();
-        let Some(there) = self.there.as_ref().filter(is_sorted) else { return };
+        let (Some(arrivals), Some(there)) = (self.goal.arrivals, &self.there) else { return };
         let (name, core) = (&self.goal.name, self.goal.core);
         if there.apart {
             // Packets would be handed on without the checksums that their sender leaves to the interface.
@@ -368,11 +355,7 @@ impl Held {
             }
         }
         if let Some(sorter) = &mut self.sorter {
-            let done = match &self.goal.arrivals {
-                Some(arrivals) => sorter.set(name, arrivals, interfaces),
-                None => sorter.set_none(),
-            };
-            self.unsorted = done.err().map(|error| error.to_string());
+            self.unsorted = sorter.set(name, &arrivals, interfaces).err().map(|error| error.to_string());
         }
     }
 
@@ -380,11 +363,7 @@ impl Held {
     pub(crate) fn worries(&self) -> Vec<String> {
         let name = &self.goal.name;
         let mut all: Vec<String> = self.worry.iter().chain(&self.elsewhere).cloned().collect();
-        if let (Some(why), true) = (&self.unsorted, self.goal.few) {
-            all.push(format!(
-                "packets of {name} are processed up to 64 in a row, and interfaces of the high class wait for them: {why}"
-            ));
-        } else if let Some(why) = &self.unsorted {
+        if let Some(why) = &self.unsorted {
             all.push(format!(
                 "what arrives at {name} is not limited, and a flood from outside would be processed before all others: {why}"
             ));

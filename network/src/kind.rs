@@ -92,7 +92,7 @@ pub(crate) fn own(
         threaded: true,
         whole: false,
         sorts: !is_vif,
-        card: seen.kind.is_none().then_some(seen.queues),
+        card: around.home.is_virtio(link).then_some(seen.queues),
     };
     let threads = end::settle(around.home, link, seen.up, needs, &around.claimed, record);
     found.from = found.take(threads)?;
@@ -105,7 +105,7 @@ pub(crate) fn veth(
     link: &Link,
     seen: &Seen,
     (index, id): (u32, Option<i32>),
-    (is_vif, is_sorted): (bool, bool),
+    is_vif: bool,
     bucket: Option<&mut Packets>,
     record: &mut dyn Recorder,
 ) -> Result<Found, Error> {
@@ -135,7 +135,7 @@ pub(crate) fn veth(
                 namespace,
                 &far,
                 peer.up,
-                Needs { veth: true, threaded: is_vif, whole: is_sorted, sorts: false, card: None },
+                Needs { veth: true, threaded: is_vif, whole: !is_vif, sorts: false, card: None },
                 &claimed,
                 record,
             );

@@ -142,15 +142,24 @@ impl Namespace {
         Ok(self.names(&link.name, "queues")?.into_iter().filter(|name| name.starts_with("rx-")).collect())
     }
 
-    /// Numbers of the interrupts of a card on PCI, or of the PCI function that a virtio card is; else none.
+    /// Numbers of the interrupts of a card on PCI, or of the PCI function that a virtio card is; none of what is no such card, or
+    /// where other interfaces are of the same function.
     pub(crate) fn interrupts(&self, link: &Link) -> Vec<u32> {
         let found = self.same(link).and_then(|()| {
-            let device = rustix::fs::readlinkat(&self.sysfs, format!("class/net/{}/device", link.name), [])?;
-            let is_virtio =
-                device.to_str().is_ok_and(|path| path.rsplit('/').next().unwrap_or("").starts_with("virtio"));
-            self.names(&link.name, if is_virtio { "device/../msi_irqs" } else { "device/msi_irqs" })
+            if self.names(&link.name, "device/net")?.iter().filter(|name| !name.starts_with('.')).count() > 1 {
+                return Ok(Vec::new());
+            }
+            self.names(&link.name, if self.is_virtio(link) { "device/../msi_irqs" } else { "device/msi_irqs" })
         });
         found.into_iter().flatten().filter_map(|name| name.parse().ok()).collect()
+    }
+
+    /// Whether it is a virtio card: these have a NAPI for each queue that sends, too.
+    pub(crate) fn is_virtio(&self, link: &Link) -> bool {
+        let device = rustix::fs::readlinkat(&self.sysfs, format!("class/net/{}/device", link.name), []);
+        device.is_ok_and(|device| {
+            device.to_str().is_ok_and(|path| path.rsplit('/').next().unwrap_or("").starts_with("virtio"))
+        })
     }
 
     fn names(&self, name: &str, folder: &str) -> io::Result<Vec<String>> {

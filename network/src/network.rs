@@ -34,10 +34,6 @@ pub struct Network {
 /// How often they are, after an interface has changed and at least.
 const SORTED: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
-/// Packets that a driver's poll processes in a row at most. A plan that counts on fewer has those of the low class processed
-/// otherwise.
-const POLL: u32 = 64;
-
 /// So many looks it takes until each interface was looked at without a cause.
 const ROUTINE: usize = 30;
 
@@ -219,7 +215,7 @@ impl Network {
     /// Tells uplinks what is for interfaces of the high class.
     fn sort(&mut self) {
         (self.sorted, self.unsorted) = (Instant::now(), false);
-        if self.held.iter().all(|held| !held.goal.is_sorted()) {
+        if self.held.iter().all(|held| held.goal.arrivals.is_none()) {
             return;
         }
         // Without them, what cards say.
@@ -362,7 +358,6 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         priority: Some(uplink.priority),
         buckets: None,
         arrivals: Some(uplink.uplink.bucket),
-        few: false,
         unit: plan.count,
         cost,
         promised: false,
@@ -375,7 +370,6 @@ fn goals(plan: &NetworkPlan) -> Vec<Goal> {
         priority: vif.priority,
         buckets: vif.buckets(),
         arrivals: None,
-        few: plan.poll < POLL && vif.class == PacketClass::Low,
         unit: plan.count,
         cost,
         promised: !vif.promise.is_empty(),

@@ -53,17 +53,27 @@ pub(crate) struct Seen {
 pub(crate) struct Behind {
     /// By the interface's number.
     at: BTreeMap<u32, BTreeSet<Address>>,
-    /// By the card that has them: of ports of a bridge neighbours are known at the bridge.
-    cards: BTreeMap<Address, BTreeSet<Address>>,
+    /// Whose card has an address of IP at an interface: of ports of a bridge neighbours are known at the bridge. `None`: several
+    /// cards say that it is theirs.
+    owners: BTreeMap<(u32, Address), Option<Address>>,
 }
 
 impl Behind {
-    /// Those behind an interface with this card at its other end.
-    pub(crate) fn of(&self, index: u32, card: Option<Address>) -> Vec<Address> {
+    /// Those behind an interface with this card at its other end, which may be a port of a bridge.
+    pub(crate) fn of(&self, index: u32, bridge: Option<u32>, card: Option<Address>) -> Vec<Address> {
         let here = self.at.get(&index).into_iter().flatten().copied();
-        let cards = card.into_iter().chain(here.clone());
-        let theirs = cards.filter_map(|card| self.cards.get(&card)).flatten().copied();
-        theirs.chain(here).collect::<BTreeSet<Address>>().into_iter().collect()
+        let cards: BTreeSet<Address> = card.into_iter().chain(here.clone()).collect();
+        let at = bridge.unwrap_or(index);
+        let owned =
+            self.owners.iter().filter(|((on, _), card)| *on == at && card.is_some_and(|card| cards.contains(&card)));
+        owned.map(|((_, ip), _)| *ip).chain(here).collect::<BTreeSet<Address>>().into_iter().collect()
+    }
+
+    fn owns(&mut self, index: u32, ip: Address, card: Address) {
+        let owner = self.owners.entry((index, ip)).or_insert(Some(card));
+        if *owner != Some(card) {
+            *owner = None;
+        }
     }
 }
 
@@ -233,9 +243,12 @@ impl Asking {
                 }
                 let ip = ip.map(Address::ip);
                 let is_learnt = family == AddressFamily::Bridge;
+                if matches!(neighbour.header.state, NeighbourState::Failed | NeighbourState::Incomplete) {
+                    continue;
+                }
                 found.at.entry(neighbour.header.ifindex).or_default().extend(if is_learnt { card } else { ip });
                 if let (Some(card), Some(ip), false) = (card, ip, is_learnt) {
-                    found.cards.entry(card).or_default().insert(ip);
+                    found.owns(neighbour.header.ifindex, ip, card);
                 }
             }
         }
@@ -302,4 +315,24 @@ fn seen(message: LinkMessage) -> Seen {
     }
     seen.link = link.map(|index| (index, namespace));
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_two_cards_claim_is_of_none_and_other_bridges_do_not_count() {
+        let card = |last| Address::card(&[2, 0, 0, 0, 0, last]).unwrap();
+        let ip = |last| Address::ip(std::net::IpAddr::from([10, 0, 0, last]));
+        let mut behind = Behind::default();
+        behind.at.entry(7).or_default().insert(card(1)); // learnt at port 7 of bridge 3
+        behind.owns(3, ip(1), card(1));
+        behind.owns(3, ip(2), card(1));
+        behind.owns(4, ip(3), card(1)); // at another interface
+        behind.owns(3, ip(2), card(2));
+        assert_eq!(behind.of(7, Some(3), None), [ip(1), card(1)]);
+        assert_eq!(behind.of(9, Some(3), Some(card(2))), []);
+        assert_eq!(behind.of(4, None, Some(card(1))), [ip(3)]);
+    }
 }

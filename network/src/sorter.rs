@@ -155,11 +155,6 @@ impl Sorter {
         Ok(())
     }
 
-    /// Nothing is of the high class: all is handed to the other thread.
-    pub(crate) fn set_none(&mut self) -> Result<(), Error> {
-        self.write(UPLINK, Integers { num: 0, den: 0, burst: 0 }, self.core)
-    }
-
     fn write(&mut self, lane: u32, to: Integers, core: u32) -> Result<(), Error> {
         let Integers { num, den, burst } = to;
         let known = self.goals.get(&lane).copied().unwrap_or_default();

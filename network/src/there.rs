@@ -17,6 +17,8 @@ pub(crate) struct There {
     pub(crate) apart: bool,
     /// That of the card at its other end.
     pub(crate) address: Option<Address>,
+    /// The bridge that it is a port of.
+    pub(crate) bridge: Option<u32>,
     /// Threads that process what it sends, and what it receives.
     pub(crate) from: Vec<Thread>,
     pub(crate) to: Vec<Thread>,
@@ -45,6 +47,7 @@ impl There {
             other: None,
             apart: false,
             address: None,
+            bridge: None,
             from: vec![],
             to: vec![],
             queues: 1,

@@ -110,7 +110,12 @@ fn with(
         true => network::plan(site, None, measured).map_err(Refusal::Packets)?,
         false => Vec::new(),
     };
-    let placed = paths::placed(site, &networks, answers);
+    // All machines put stages on the same hosts, whatever is late on the one that asks.
+    let alike_everywhere = match measured {
+        Some(_) if !networks.is_empty() => Some(network::plan(site, None, None).map_err(Refusal::Packets)?),
+        Some(_) | None => None,
+    };
+    let placed = paths::placed(site, alike_everywhere.as_ref().unwrap_or(&networks), answers);
     let site = placed.as_ref().map_or(site, |placed| &placed.site);
     let asked = site;
     let fits = |other: &Site| {

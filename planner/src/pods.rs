@@ -251,7 +251,7 @@ mod tests {
             assert_eq!(rfc1123(name, "vm"), own);
         }
         assert_eq!(rfc1123(&"x".repeat(99), "vm").len(), 63);
-        let mut names = HashSet::new();
+        let mut names: HashSet<String> = HashSet::new();
         let long = "x".repeat(63);
         let mut of = |name: &str| unique(name, "service", &mut |name| names.insert(name.into()));
         let all = [of("A_b"), of("a-b"), of("a.b"), of(&long), of(&(long.clone() + "y"))];

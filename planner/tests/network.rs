@@ -89,16 +89,6 @@ fn bounds_are_a_poll_and_what_is_above_by_hand() {
 }
 
 #[test]
-fn small_batches_are_of_the_low_class_only() {
-    let vifs = |burst| vec![high("a", 5_000, burst, None), high("b", 1_000, 5, Some(2_500)), low("c", None)];
-    let of = |poll, burst| planned(&of(HostNetwork { poll, ..network(1, &[]) }, vifs(burst))).unwrap();
-    // b: (64 or 16 + 5 + 5) x 20 us, of which its own 1,000 packets the other way take a fiftieth.
-    assert_eq!((bound(&of(64, 2), "b"), bound(&of(16, 2), "b")), (1_510, 530));
-    // Of a, which is below it, as many are in a row as can wait, up to a poll of 64.
-    assert_eq!((bound(&of(64, 100), "b"), bound(&of(16, 100), "b")), (1_510, 1_510));
-}
-
-#[test]
 fn the_soonest_is_not_always_the_first() {
     // Above a, b's many packets would make it wait for longer than they themselves wait for a's few.
     let vifs = vec![high("a", 500, 10, Some(2_700)), high("b", 10_000, 1, Some(2_300))];

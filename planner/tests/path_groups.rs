@@ -230,6 +230,22 @@ fn paths_that_meet_behind_an_interface_count_what_may_come_at_once() {
     let why = refused_paths(&contained(8), &facts());
     let PathCause::Burst { burst, .. } = why.cause else { panic!("{why}") };
     planned(&contained(burst), &facts());
+    // Messages of 40 packets in company of those of 2: all count as the largest, so 400 tokens are ten of them.
+    let unlike = |burst| {
+        let mut site = contained(burst);
+        site.paths.all[1].packets = 40;
+        site
+    };
+    let why = refused_paths(&unlike(400), &facts());
+    assert!(matches!(why.cause, PathCause::Burst { .. }), "{why}");
+    let found = planned(&unlike(4_000), &facts());
+    let parts = [1, 3].map(|nth| found.paths[0].points[0].parts[nth].beyond_ppb);
+    let like = planned(&contained(200), &facts());
+    // As many messages as 200 tokens are of 2 packets each.
+    assert_eq!(parts, [1, 3].map(|nth| like.paths[0].points[0].parts[nth].beyond_ppb));
+    for host in ["edge-1", "edge-2"] {
+        check_plan(&found.on(host).unwrap()).unwrap();
+    }
 }
 
 #[test]

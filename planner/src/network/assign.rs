@@ -85,12 +85,8 @@ pub(super) enum Wrong {
     Priorities(usize),
 }
 
-/// Packets that a driver's poll processes at most.
-const DRIVER: u32 = 64;
-
-/// What uplinks and interfaces of the high class process in a row. Fewer packets at once are promised of the low class alone.
 pub(super) fn longest_poll(network: &HostNetwork) -> Poll {
-    Poll { packets: network.poll.max(DRIVER), capacity: network.capacity, late: Duration::ZERO }
+    Poll { packets: network.poll, capacity: network.capacity, late: Duration::ZERO }
 }
 
 pub(super) fn flow(network: &HostNetwork, bucket: Bucket) -> Flow {
@@ -266,7 +262,7 @@ pub(super) fn ranked(
             // What a poll finds came while its first packet waited, or during the poll.
             let within = bound.checked_add(in_a_row).ok_or(Error::Wait)?;
             let waiting = items[*item].buckets().map(|bucket| waiting(bucket, within)).max().unwrap_or(0);
-            below = below.max(waiting.min(poll.packets.into()) as u32);
+            below = below.max(waiting.min(network.poll.into()) as u32);
             left.retain(|other| other != item);
             all = all.without(&Ahead::of(&own(*item))?);
         }

@@ -4,7 +4,7 @@ use super::assign::{self, flow, longest_poll, place, Item, Placed, LIMIT, UPLINK
 use super::nearest;
 use super::refusal::PacketRefusal;
 use crate::words::{cores, reason, time};
-use giusto_analysis::packets::{busy, Flow, Poll};
+use giusto_analysis::packets::{busy, Flow};
 use giusto_analysis::Error;
 use giusto_model::{Duration, Host, HostNetwork, NetworkPlan, PacketClass, Reason, Site, UplinkPlan, Vif, VifPlan};
 
@@ -139,21 +139,14 @@ fn lows<'a>(network: &HostNetwork, vifs: &[(&str, &'a Vif)], items: &[Item], pla
 
 fn reasons(network: &HostNetwork, items: &[Item], placed: &Placed) -> Result<Vec<Reason>, Error> {
     let unit = format!("from the site, of one core; counted by {}", network.count);
-    let poll = busy(&[], Poll { packets: network.poll, ..longest_poll(network) })?;
+    let poll = busy(&[], longest_poll(network))?;
     let mut reasons = vec![
         reason("cores", cores(&network.cores), "from the site; they process packets and nothing of services"),
         reason("capacity", network.capacity, unit),
         reason(
             "poll",
             network.poll,
-            match network.poll {
-                64.. => format!("packets of one interface in a row, {}: interfaces above it wait for it", time(poll)),
-                _ => format!(
-                    "packets in a row of an interface of the low class, {}: those of the high class wait for it; it holds where \
-                     64 are sorted, or received by a container, in that time",
-                    time(poll)
-                ),
-            },
+            format!("packets of one interface in a row, {}: interfaces above it wait for it", time(poll)),
         ),
     ];
     if !items.is_empty() {

@@ -196,6 +196,17 @@ impl Asked {
         }
     }
 
+    /// The bucket of an interface, in messages. Those of several paths may be of different numbers of packets: each counts as the
+    /// largest.
+    fn tightest(&self, place: usize) -> Result<Bucket, Error> {
+        let all = self.courses.iter().flat_map(|course| course.places.iter().zip(&course.route));
+        let buckets = all.filter_map(|(other, spot)| match spot {
+            Spot::Packets(bucket, _) if *other == place => Some(*bucket),
+            Spot::Packets(..) | Spot::Tokens(..) | Spot::Measured(..) | Spot::Served(_) => None,
+        });
+        buckets.min_by_key(|bucket| bucket.depth).ok_or(Error::Range)
+    }
+
     /// Stages in the order of the services, and then others, and the ways between, if it [has them](Self::has_ways): else its times
     /// are without what is [apart](Self::apart). Flows in the order of the courses, and then what comes from others.
     pub(super) fn net(&self, servers: &[Interface]) -> Result<Net, Error> {
@@ -211,7 +222,7 @@ impl Asked {
             stages.push(match &course.route[nth] {
                 Spot::Tokens(bucket, _) => Stage::Bucket(*bucket),
                 Spot::Measured(latency, worst) => Stage::Measured(times_of(latency, *worst)),
-                Spot::Packets(bucket, _) if course.every.is_none() => Stage::Policed(*bucket),
+                Spot::Packets(..) if course.every.is_none() => Stage::Policed(self.tightest(course.places[nth])?),
                 // None of its messages waits there.
                 Spot::Packets(..) | Spot::Served(_) => Stage::Bounded(Duration::ZERO),
             });

@@ -45,6 +45,16 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
+    /// The stage at a place; of an interface that of the path with most packets a message, as which all messages there count.
+    fn tightest(&self, place: &Place) -> usize {
+        let places = self.flows.iter().flat_map(|flow| flow.route.iter().flatten().flatten());
+        let interfaces = places.filter(|one| one.key == place.key).filter_map(|one| match &self.stages[one.stage] {
+            Stage::Interface(interface) => Some((interface.bucket.depth, one.stage)),
+            _ => None,
+        });
+        interfaces.min().map_or(place.stage, |(_, stage)| stage)
+    }
+
     /// That of path `nth`; `None` where it is alone. Of each path is known which is the first that it belongs together with.
     pub(super) fn of(plan: &'a Plan, together: &[usize], nth: usize) -> Result<Option<Group<'a>>, Broken> {
         let others: Vec<usize> = (0..plan.paths.len()).filter(|other| together[*other] == together[nth]).collect();
@@ -155,7 +165,7 @@ impl<'a> Walk<'a> {
         let here = [&at.with[..], &fresh].concat();
         let goes_on = |one: &usize| *one == flow || next.is_some_and(|next| group.flows[*one].steps(key, next));
         let on: Vec<usize> = here.iter().copied().filter(goes_on).collect();
-        let of = &group.stages[place.stage];
+        let of = &group.stages[group.tightest(place)];
         if let (Kind::Drops(bound), false) = (place.kind, is_own) {
             // What it drops delays nobody.
             at.time += bound;

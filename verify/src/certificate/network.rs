@@ -91,7 +91,7 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
             return Err(Broken::new(format!("priority of '{}'", one.name), "1 to 99", one.priority));
         }
     }
-    let poll = network_time(network, network.poll.max(DRIVER).into())?;
+    let poll = network_time(network, network.poll.into())?;
     for core in &network.cores {
         let mut sum = poll.clone();
         for thread in threads.iter().filter(|thread| thread.core == *core) {
@@ -110,20 +110,20 @@ fn one(plan: &Plan, network: &NetworkPlan) -> Result<Vec<CheckedInterface>, Brok
     high.map(|vif| bounded(network, vif, &threads, &(in_a_row(network, vif, &threads, &poll)? + &late))).collect()
 }
 
-/// Packets that a driver's poll processes at most; of the low class fewer where the plan says so.
-const DRIVER: u32 = 64;
-
 /// Whether an uplink or the low class is processed on its core.
 fn is_shared(network: &NetworkPlan, vif: &VifPlan) -> bool {
     let low = network.vifs.iter().any(|other| other.core == vif.core && other.class == PacketClass::Low);
     low || network.uplinks.iter().any(|one| one.core == vif.core)
 }
 
-/// What those below it process in a row: what the plan says of the low class where that or an uplink is, and of each other one no
-/// more than comes while its first packet waits, and while they are processed.
+/// What those below it process in a row: a poll where an uplink or the low class is, else of each no more than comes while its
+/// first packet waits, and while they are processed.
 fn in_a_row(network: &NetworkPlan, vif: &VifPlan, threads: &[Thread<'_>], poll: &Exact) -> Result<Exact, Broken> {
+    if is_shared(network, vif) {
+        return Ok(poll.clone());
+    }
     let below = threads.iter().filter(|thread| thread.core == vif.core && Some(thread.priority) < vif.priority);
-    let mut most = if is_shared(network, vif) { network_time(network, network.poll.into())? } else { whole(0) };
+    let mut most = whole(0);
     for thread in below {
         let window = whole(thread.bound.unwrap_or(Duration::ZERO).ns().into()) + poll;
         for bucket in &thread.buckets {
@@ -221,13 +221,6 @@ fn rests_on(network: &NetworkPlan, vif: &VifPlan, above: &[&Thread<'_>]) -> Vec<
     if !is_shared(network, vif) {
         let what = "no uplink and nothing of the low class on core";
         all.push(format!("{what} {}: they are planned elsewhere, and none is moved there", vif.core));
-    }
-    if is_shared(network, vif) && network.poll < DRIVER {
-        let what = "packets of the low class in a row: those of veth pairs are handed on in batches of 8";
-        all.push(format!(
-            "at most {} {what}; that {DRIVER} are sorted or received by a container in that time is not checked",
-            network.poll
-        ));
     }
     let first = uplinks.iter().filter_map(|uplink| Some((uplink, uplink.buckets.first()?)));
     all.extend(first.map(|(uplink, bucket)| {
