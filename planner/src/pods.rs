@@ -167,13 +167,8 @@ fn most(plan: &Plan, service: &Service, planned: Server) -> Server {
 
 /// Why the plan's processor time stands for the promise; `None`: a promise of pods says it itself.
 fn instead(service: &Service, execution: &str) -> Option<&'static str> {
-    match &service.promise {
-        Promise::Stage { .. } => return Some("a stage of paths has no promise of its own"),
-        Promise::AsIfAlone
-        | Promise::EveryDeadline { .. }
-        | Promise::Percentiles { .. }
-        | Promise::Supply(_)
-        | Promise::Leftovers { .. } => {}
+    if let Promise::Stage { .. } = service.promise {
+        return Some("a stage of paths has no promise of its own");
     }
     if !service.modes.is_empty() {
         return Some("pods have no modes; this is of the one in which it needs most");
