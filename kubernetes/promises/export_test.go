@@ -36,9 +36,9 @@ hosts: {edge-1: {cores: 0-9}}
 services:
   'on': {start: x, promise: as-if-alone, copies: "2", threads: "on", margin: 5 %, tasks: [{name: 1, wcet: 1  ms, period: 20 ms, copies: "2"}]}
   A_b: {start: x, promise: {p99: 500ms}, arrivals: {poisson: 4 / s, batch: "2"}, execution: {histogram: times.csv}, cap: soft}
-  a-b: {start: x, promise: {supply: 1ms/10ms}, observe: {otlp: 127.0.0.1:4318}}
-  ` + strings.Repeat("x", 63) + `y: {adopt: {pid: 1}, promise: leftovers}
-  ` + strings.Repeat("x", 63) + `z: {adopt: {pid: 1}, promise: leftovers}
+  a-b: {start: x, promise: {supply: 1ms/10ms}, observe: {reported: {otlp: "127.0.0.1:4318"}}}
+  ` + strings.Repeat("x", 63) + `y: {adopt: {pid: 4}, promise: leftovers}
+  ` + strings.Repeat("x", 63) + `z: {adopt: {pid: 4}, promise: leftovers}
 `
 
 // Every example site becomes promises that the schema takes and that can be planned.
