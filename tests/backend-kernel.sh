@@ -9,5 +9,17 @@ cd "$(dirname "$0")/.."
 tests/kernel-fetch.sh
 compute/kernel/build.sh || exit $(($? == 3 ? 77 : 1))
 files=(target/release/giusto{,-kernel} /usr/bin/{chrt,setpriv} tests/{backend-kernel-inside,inside}.sh)
-GUEST_KERNEL=$(echo target/sched_ext/usr/lib/modules/*/vmlinuz) tests/guest.sh "${files[@]}" -- \
-	sh "$PWD/tests/backend-kernel-inside.sh" "$PWD/target/release/giusto" "$@"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# As sched_ext comes and goes the kernel patches its own code, and under QEMU's threads another core was seen to run the breakpoint
+# that stands there meanwhile as if no handler were there: the guest dies of it, whatever giusto does.
+for attempt in 1 2 3; do
+	code=0
+	GUEST_KERNEL=$(echo target/sched_ext/usr/lib/modules/*/vmlinuz) tests/guest.sh "${files[@]}" -- \
+		sh "$PWD/tests/backend-kernel-inside.sh" "$PWD/target/release/giusto" "$@" 2>&1 | cat >"$log" || code=$?
+	cat "$log"
+	grep -q 'Oops: int3' "$log" || exit $code
+	echo "the guest's kernel died of a breakpoint of its own, in QEMU, attempt $attempt of 3"
+done
+echo "NOT RUN TO ITS END: QEMU lets this kernel die while it patches itself" >&2
+exit 77
