@@ -11,8 +11,8 @@ compute/kernel/build.sh || exit $(($? == 3 ? 77 : 1))
 files=(target/release/giusto{,-kernel} /usr/bin/{chrt,setpriv} tests/{backend-kernel-inside,inside}.sh)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# As sched_ext comes and goes the kernel patches its own code, and under QEMU's threads another core was seen to run the breakpoint
-# that stands there meanwhile as if no handler were there: the guest dies of it, whatever giusto does.
+# As sched_ext comes and goes the kernel patches its own code. Under QEMU's threads another core may run the breakpoint that
+# stands there meanwhile as if no handler were there: the guest dies of it, whatever giusto does.
 for attempt in 1 2 3; do
 	code=0
 	GUEST_KERNEL=$(echo target/sched_ext/usr/lib/modules/*/vmlinuz) tests/guest.sh "${files[@]}" -- \

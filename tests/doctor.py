@@ -337,7 +337,8 @@ class Init(Patient):
         def pod(name, labels, *containers, of=identity):
             return {"metadata": {"name": name, "namespace": "shop", "labels": labels},
                     "spec": {"containers": [{"name": container} for container in containers]},
-                    "status": {"containerStatuses": [{"name": container, "containerID": f"containerd://{of}"} for container in containers]}}
+                    "status": {"containerStatuses": [{"name": container, "containerID": f"containerd://{of}"}
+                                                     for container in containers]}}
 
         with tempfile.TemporaryDirectory() as folder, redis(at_random(200)) as pid:
             try:
@@ -346,7 +347,8 @@ class Init(Patient):
                 pods, out = Path(folder) / "pods.json", Path(folder) / "promises.yaml"
                 own = {"app": "cache", "pod-template-hash": "1234"}
                 pods.write_text(json.dumps({"kind": "List", "items": [
-                    pod("elsewhere-0", {"app": "elsewhere"}, "main", of="0" * 64), pod("bare", {"pod-template-hash": "1"}, "main"),
+                    pod("elsewhere-0", {"app": "elsewhere"}, "main", of="0" * 64),
+                    pod("bare", {"pod-template-hash": "1"}, "main"),
                     pod("cache-0", own, "log", "redis"), pod("cache-1", {**own, "pod-template-hash": "5678"}, "log", "redis")]}))
                 _, err, _ = run("init", "--kubernetes", pods, "--for", "1s", codes=(6,))
                 for words in ("shop/elsewhere-0: it does not run on this machine", "shop/bare: it has no label",

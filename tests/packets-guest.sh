@@ -16,7 +16,8 @@ if [ "${GUEST_DEBIAN-12}" = 13 ]; then
 fi
 modules=()
 for name in virtio_ring virtio virtio_{pci_legacy_dev,pci_modern_dev,pci} failover net_failover virtio_net \
-	llc stp garp mrp bridge 8021q tls udp_tunnel ip6_udp_tunnel sch_ingress cls_bpf cls_u32 sch_fq veth tun macvlan tap macvtap ipvlan bonding vxlan; do
+	llc stp garp mrp bridge 8021q tls udp_tunnel ip6_udp_tunnel sch_ingress cls_bpf cls_u32 sch_fq \
+	veth tun macvlan tap macvtap ipvlan bonding vxlan; do
 	# What is not found is a part of that kernel.
 	mapfile -t -O ${#modules[@]} modules < <(find $store/{,usr/}lib/modules -name "$name.ko" 2>/dev/null)
 done

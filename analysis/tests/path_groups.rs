@@ -28,8 +28,8 @@ fn ns(time: f64) -> Duration {
 /// The stages that a flow goes through: branches side by side, mostly one.
 type Route = Vec<Vec<Vec<usize>>>;
 
-/// Stages in the order of their numbers: 0 and 1 before, 2 to 5 in branches, 6 and 7 behind; 8 a bucket that drops, 9 one that was
-/// measured, before the last.
+/// Stages in the order of their numbers: 0 and 1 before, 2 to 5 in branches, 6 and 7 behind; 8 a bucket that drops, 9 one that
+/// was measured, before the last.
 fn routes(rng: &mut StdRng, seen: &mut Seen) -> Vec<Route> {
     let line = |stages: &[usize]| -> Route { stages.iter().map(|stage| vec![vec![*stage]]).collect() };
     let fork: Route = vec![vec![vec![2, 3], vec![4, 5]]];

@@ -3,7 +3,7 @@
 use crate::args::AloneArgs;
 use crate::coordination::written;
 use crate::failure::Failure;
-use crate::plan::{Asked, Planned};
+use crate::plan::Planned;
 use crate::table::json;
 use giusto_model::{Adopt, HostPlan, Origin, Plan};
 use giusto_planner::{unit_of, AloneFile, Engine};
@@ -25,12 +25,6 @@ pub(crate) enum Target {
 
 /// Plans the site, plans it again for the target, and writes its files.
 pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failure> {
-    let asked = Asked {
-        host: args.this.host.as_deref(),
-        latency: args.latency.file.as_deref(),
-        profiles: Some(args.profiles.folder.as_path()),
-        ..Asked::default()
-    };
     let read = crate::plan::read(&args.site)?;
     if let Some(host) = read.site.hosts.iter().find(|host| host.xen.is_some()) {
         let site = args.site.display();
@@ -51,7 +45,7 @@ pub(crate) fn export(target: Target, args: &AloneArgs) -> Result<ExitCode, Failu
             args.site.display()
         )));
     }
-    let Planned { site, facts, plan } = crate::plan::whole(&read, &args.site, &asked)?;
+    let Planned { site, facts, plan } = crate::plan::whole(&read, &args.site, &args.known.asked())?;
     let (name, mut files) = match target {
         Target::Systemd => ("systemd", giusto_planner::systemd(&site, &facts, &plan)),
         Target::Containers(engine) => (engine.name(), giusto_planner::containers(engine, &site, &facts, &plan)),

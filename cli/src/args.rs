@@ -91,7 +91,13 @@ pub(crate) enum Verb {
     /// long, and whether that is periodic, at random or in bursts. A web server is then asked for / a hundred times, in 5 s.
     /// The file is a beginning, with what was observed as comments.
     #[command(
-        after_help = "Examples, of a service that runs:\n  giusto init --adopt redis.service --for 30s --out site.yaml\n  giusto init --adopt $(pidof redis-server) --out site.yaml\nOf pods, on their node:\n  kubectl get pods -l app=cache -o json | giusto init --kubernetes - --out promises.yaml"
+        after_help = concat!(
+            "Examples, of a service that runs:\n",
+            "  giusto init --adopt redis.service --for 30s --out site.yaml\n",
+            "  giusto init --adopt $(pidof redis-server) --out site.yaml\n",
+            "Of pods, on their node:\n",
+            "  kubectl get pods -l app=cache -o json | giusto init --kubernetes - --out promises.yaml"
+        )
     )]
     Init(InitArgs),
     /// Read a site file and say what is wrong with it, or what it describes; or prove a plan once more

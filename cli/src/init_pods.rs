@@ -131,8 +131,8 @@ pub(crate) fn init(args: &InitArgs, file: &Path) -> Result<ExitCode, Failure> {
                 let both = selectors.iter().filter(|one| one.namespace == namespace && overlap(&one.labels, &labels));
                 for other in both {
                     tell(format_args!(
-                        "note: a promise for {} may select {namespace}/{name} too, and a pod has one at most; expected a label by which \
-                         to tell them apart",
+                        "note: the promises for {} and {namespace}/{name} may select the same pods, and a pod has one at \
+                         most; expected a label by which to tell them apart",
                         other.pod
                     ));
                 }
@@ -171,11 +171,12 @@ fn read(file: &Path) -> Result<Vec<Pod>, Failure> {
     let source: Box<dyn Read> = match file == Path::new("-") {
         true => Box::new(std::io::stdin()),
         false => Box::new(
-            std::fs::File::open(file).map_err(|error| Failure::input(format!("cannot read {shown}: {error}")))?,
+            std::fs::File::open(file)
+                .map_err(|error| Failure::input(format!("cannot read {shown}: {error}; {EXPECTED}")))?,
         ),
     };
     let length = source.take(LARGEST + 1).read_to_string(&mut text);
-    let length = length.map_err(|error| Failure::input(format!("cannot read {shown}: {error}")))?;
+    let length = length.map_err(|error| Failure::input(format!("cannot read {shown}: {error}; {EXPECTED}")))?;
     if length as u64 > LARGEST {
         return Err(Failure::input(format!(
             "{shown} has more than 64 MiB; expected the pods of one node or application"
@@ -263,8 +264,8 @@ fn proposed(demand: &Demand) -> String {
     match demand {
         Demand::Tasks { covers, .. } => format!("The wcet is that of {covers} of those observed, and a fifth more."),
         Demand::Arrivals { covers, .. } => format!(
-            "The wcet is that of {covers} of those observed, and a fifth more. Response times cannot be observed from outside: which are \
-             promised is a guess."
+            "The wcet is that of {covers} of those observed, and a fifth more. Response times cannot be observed from \
+             outside: which are promised is a guess."
         ),
         Demand::Leftovers { why, .. } => format!("No reservation: {why}."),
     }

@@ -3,18 +3,12 @@
 use crate::args::KubernetesArgs;
 use crate::coordination::written;
 use crate::failure::{apart, Failure};
-use crate::plan::{Asked, Planned};
+use crate::plan::Planned;
 use giusto_planner::PodText;
 use std::process::ExitCode;
 
 /// Plans the site, so that one that does not fit is refused, and writes its promises.
 pub(crate) fn export(args: &KubernetesArgs) -> Result<ExitCode, Failure> {
-    let asked = Asked {
-        host: args.this.host.as_deref(),
-        latency: args.latency.file.as_deref(),
-        profiles: Some(args.profiles.folder.as_path()),
-        ..Asked::default()
-    };
     apart(&[("--out", args.out.as_deref())], &[&args.site])?;
     let read = crate::plan::read(&args.site)?;
     if read.site.services.iter().all(|service| service.origin.has_vcpus()) {
@@ -23,7 +17,7 @@ pub(crate) fn export(args: &KubernetesArgs) -> Result<ExitCode, Failure> {
             "every service of {site} is a virtual machine; expected one that pods can run"
         )));
     }
-    let Planned { site, plan, .. } = crate::plan::whole(&read, &args.site, &asked)?;
+    let Planned { site, plan, .. } = crate::plan::whole(&read, &args.site, &args.known.asked())?;
     let name = args.site.display().to_string();
     let keys = giusto_site::pod_keys(&name, &giusto_site::text(&args.site)?)?;
     let texts: Vec<PodText<'_>> =

@@ -8,8 +8,8 @@ import recovery
 import wire
 from wires import WiredEnsemble
 
-# A lost leader is noticed after 1.5 s, in which each server of a busy machine runs; stock waits 90 s for one that does not answer,
-# and elects it again.
+# A lost leader is noticed after 1.5 s, in which each server of a busy machine runs; stock waits 90 s for one that does not
+# answer, and elects it again.
 CONFIG = {"tickTime": 300, "syncLimit": 5, "initLimit": 300}
 ENOUGH_S = 60.0
 

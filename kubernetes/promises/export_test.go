@@ -34,7 +34,8 @@ var refused = regexp.MustCompile("giusto-agent: 1|is a virtual machine|nothing w
 var oddSite = `giusto: 1
 hosts: {edge-1: {cores: 0-9}}
 services:
-  'on': {start: x, promise: as-if-alone, copies: "2", threads: "on", margin: 5 %, tasks: [{name: 1, wcet: 1  ms, period: 20 ms, copies: "2"}]}
+  'on': {start: x, promise: as-if-alone, copies: "2", threads: "on", margin: 5 %,
+    tasks: [{name: 1, wcet: 1  ms, period: 20 ms, copies: "2"}]}
   A_b: {start: x, promise: {p99: 500ms}, arrivals: {poisson: 4 / s, batch: "2"}, execution: {histogram: times.csv}, cap: soft}
   a-b: {start: x, promise: {supply: 1ms/10ms}, observe: {reported: {otlp: "127.0.0.1:4318"}}}
   ` + strings.Repeat("x", 63) + `y: {adopt: {pid: 4}, promise: leftovers}
@@ -49,14 +50,14 @@ func TestSitesBecomePromises(t *testing.T) {
 	if err != nil || len(sites) < 30 {
 		t.Fatal(sites, err)
 	}
-	odd := filepath.Join(t.TempDir(), "odd.yaml")
-	if err := os.WriteFile(odd, []byte(oddSite), 0o600); err != nil {
-		t.Fatal(err)
+	folder := t.TempDir()
+	times := "execution_ns,transport_ns\n1000000,0\n1200000,0\n"
+	for name, text := range map[string]string{"odd.yaml": oddSite, "times.csv": times} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(odd), "times.csv"), []byte("execution_ns,transport_ns\n1000000,0\n1200000,0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sites = append(sites, odd)
+	sites = append(sites, filepath.Join(folder, "odd.yaml"))
 	written, instead := 0, 0
 	for _, site := range sites {
 		text, err := exec.Command(objects.Giusto(t), "export", "kubernetes", site).Output()

@@ -61,6 +61,8 @@ impl PacketBucket {
     pub const SMALLEST: u64 = 64;
     /// A packet of the usual length with its Ethernet header, in bytes.
     pub const USUAL: u64 = 1514;
+    /// While packets are dropped it keeps the half of its tokens for other flows (docs/decisions/0047).
+    pub const PARTS: u64 = 2;
     /// The largest buffer that the kernel makes for TCP, with its headers, in bytes.
     pub const LARGEST: u64 = 65_600;
 
@@ -79,10 +81,12 @@ impl PacketBucket {
 
 impl PacketBucket {
     /// What it is for messages of so many packets each, of the usual length or less: none of them waits for one of its packets
-    /// where it would not wait for a token of this one. `None`: it lets no message through at once, or beyond 64 bits.
-    pub fn messages(self, packets: u32) -> Option<Bucket> {
+    /// where it would not wait for a token of this one. `half`: without what it keeps for other flows after a drop. `None`: it
+    /// lets no message through at once, or beyond 64 bits.
+    pub fn messages(self, packets: u32, half: bool) -> Option<Bucket> {
+        let parts = if half { PacketBucket::PARTS } else { 1 };
         let of = |bucket: Bucket, each: u64| {
-            let depth = Tokens::whole(bucket.depth.at_once() / each);
+            let depth = Tokens::whole(bucket.depth.at_once() / parts / each);
             let rate = bucket.rate.share(u32::try_from(each).ok()?)?;
             (depth >= Tokens::whole(1)).then_some(Bucket { rate, depth })
         };

@@ -80,7 +80,9 @@ impl Undo {
                 (!earlier.iter().any(same)).then_some(self)
             }
             Undo::Interrupt { ref link, number, .. } => {
-                let same = |known: &Undo| matches!(known, Undo::Interrupt { link: l, number: n, .. } if (l, *n) == (link, number));
+                let own = (link, number);
+                let same =
+                    |known: &Undo| matches!(known, Undo::Interrupt { link, number, .. } if (link, *number) == own);
                 (!earlier.iter().any(same)).then_some(self)
             }
             Undo::Offloads { link, mut before } => {

@@ -205,8 +205,8 @@ fn lost(key: &str) -> &'static str {
     }
 }
 
-/// A name of Kubernetes like this one: the first that is free, as `take` tells, which takes it then. `empty` where it has no letter
-/// or digit.
+/// A name of Kubernetes like this one: the first that is free, as `take` tells, which takes it then. `empty` where it has no
+/// letter or digit.
 pub fn unique(name: &str, empty: &str, take: &mut dyn FnMut(&str) -> bool) -> String {
     let first = rfc1123(name, empty);
     if take(&first) {

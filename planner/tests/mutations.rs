@@ -415,8 +415,8 @@ fn crossing_holds(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
     })
 }
 
-/// What is true at least where the claims of a path are that shares services and forks, or goes over topics: at each service alone, with
-/// as many messages as come to it of the paths, no more are late than is claimed.
+/// What is true at least where the claims of a path are that shares services and forks, or goes over topics: at each service
+/// alone, with as many messages as come to it of the paths, no more are late than is claimed.
 fn group_may_hold(plan: &Plan, path: &PathPlan, point: &PathPoint) -> bool {
     let own = path.through.iter().map(|stage| stage.service()).zip(&point.parts).map(|(name, part)| (name, part, 1.0));
     let met = point.meets.iter().map(|met| (Some(met.service.as_str()), &met.part, 0.0));

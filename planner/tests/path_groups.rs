@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{linked, path, plan, planned, refused_paths};
+use common::{alarms, linked, path, plan, planned, refused_paths};
 use giusto_model::{
-    BrokerTimes, Duration, HostNetwork, PacketBucket, PacketClass, PacketUnit, Path, PathMeet, PathPart, PathPlan,
-    PathPoint, PathSource, PathStage, Plan, Rate, Site, Through, Tokens, Topic, TopicLimit, Vif, Within,
+    Duration, HostNetwork, PacketBucket, PacketClass, PacketUnit, Path, PathMeet, PathPart, PathPlan, PathPoint,
+    PathSource, PathStage, Plan, Rate, Site, Through, Tokens, Topic, Vif,
 };
 use giusto_planner::{explain, Facts, PathCause, Refusal};
 use giusto_simulator::{play_path, Unobserved};
@@ -46,28 +46,6 @@ fn facts() -> Facts {
     Facts::typical(vec![0, 1, 2, 3])
 }
 
-/// A topic on the second host, with so many messages a second.
-fn alarms(each: &str) -> Topic {
-    let points = |list: &[(&str, &str)]| -> Vec<Within> {
-        list.iter().map(|(p, within)| Within { percentile: p.parse().unwrap(), within: time(within) }).collect()
-    };
-    Topic {
-        name: "alarms".into(),
-        publishers: 1,
-        each: each.parse().unwrap(),
-        batch: 1,
-        brokers: vec!["edge-2".into()],
-        promise: points(&[("p99", "60ms")]),
-        limit: TopicLimit::Delivery,
-        bucket: None,
-        measured: Some(BrokerTimes {
-            capacity: "12k/s".parse().unwrap(),
-            latency: points(&[("p99", "2ms"), ("p99.9", "3ms")]),
-            worst: Some(time("8ms")),
-        }),
-    }
-}
-
 fn behind(site: &mut Site, service: &str, interface: &str, burst: u64) {
     for host in &mut site.hosts {
         host.network.get_or_insert(HostNetwork {
@@ -104,7 +82,7 @@ fn published(each: &str) -> Site {
     let braking = line("braking", "30/s", &["camera", "topic alarms", "reader", "brake"], "700ms");
     let record = line("record", "20/s", &["radar", "topic alarms", "reader", "log"], "700ms");
     let mut site = linked(&services, vec![braking, record]);
-    site.topics = vec![alarms(each)];
+    site.topics = vec![alarms(1, each, "60ms")];
     site
 }
 
@@ -186,7 +164,7 @@ fn paths_over_one_topic_are_planned_with_what_others_send() {
     for host in ["edge-1", "edge-2"] {
         check_plan(&found.on(host).unwrap()).unwrap();
     }
-    // Nobody else publishes there.
+    // No other publisher is there.
     let alone = planned(&published("50/s"), &facts());
     assert!(!meets(&alone.paths[0].points[0]).iter().any(|met| met.0.starts_with("others")), "{:?}", alone.paths);
     played(&alone, 300, 7);
@@ -208,7 +186,7 @@ fn a_topic_that_cannot_be_shared_says_why() {
     assert!(matches!(other.cause, PathCause::Shared { .. }), "{other}");
     assert!(other.to_string().contains("both go on to the same service"), "{other}");
     let second = cause(&|site| {
-        site.topics.push(Topic { name: "more".into(), ..alarms("200/s") });
+        site.topics.push(Topic { name: "more".into(), ..alarms(1, "200/s", "60ms") });
         site.paths.all[0].through.push(at("topic more"));
     });
     assert!(matches!(second.cause, PathCause::Shared { .. }), "{second}");
@@ -230,15 +208,17 @@ fn paths_that_meet_behind_an_interface_count_what_may_come_at_once() {
     let why = refused_paths(&contained(8, "400ms"), &facts());
     let PathCause::Burst { burst, .. } = why.cause else { panic!("{why}") };
     planned(&contained(burst, "400ms"), &facts());
-    // Messages of 40 packets in company of those of 2: all count as the largest, so 400 tokens are ten of them.
+    // Messages of 8 packets in company of those of 2: all count as the largest, so 160 tokens are ten of them and as many for
+    // others.
     let unlike = |burst| {
         let mut site = contained(burst, "900ms");
-        site.paths.all[1].packets = 40;
+        site.paths.all[1].packets = 8;
         site
     };
-    let why = refused_paths(&unlike(400), &facts());
-    assert!(matches!(why.cause, PathCause::Burst { .. }), "{why}");
-    let found = planned(&unlike(4_000), &facts());
+    planned(&contained(160, "900ms"), &facts());
+    let why = refused_paths(&unlike(160), &facts());
+    let PathCause::Burst { burst, .. } = why.cause else { panic!("{why}") };
+    let found = planned(&unlike(burst), &facts());
     for host in ["edge-1", "edge-2"] {
         check_plan(&found.on(host).unwrap()).unwrap();
     }
@@ -281,7 +261,7 @@ fn random_groups_keep_their_promises_and_are_proven_by_other_code() {
             continue;
         }
         if topics > 0 {
-            site.topics = vec![alarms(["90/s", "140/s"][seed as usize % 2])];
+            site.topics = vec![alarms(1, ["90/s", "140/s"][seed as usize % 2], "60ms")];
         }
         let interface = rng.random_bool(0.3) && site.services.iter().any(|own| own.name == "d");
         if interface {

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{path, plan, shorter, sites, stage};
+use common::{alarms, path, plan, shorter, sites, stage};
 use giusto_model::{
-    BrokerStage, BrokerTimes, Duration, JobRecord, Link, Path, PathPlan, PathSource, PathStage, Plan, Site, Through,
-    TokensStage, Topic, TopicLimit, Within,
+    BrokerStage, Duration, JobRecord, Link, Path, PathPlan, PathSource, PathStage, Plan, Site, Through, TokensStage,
+    Within,
 };
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
 use giusto_simulator::{on_its_cores, play_path, Error, Observer, Unobserved};
@@ -19,28 +19,10 @@ fn points(list: &[(&str, &str)]) -> Vec<Within> {
     list.iter().map(|(p, within)| Within { percentile: p.parse().unwrap(), within: time(within) }).collect()
 }
 
-fn alarms() -> Topic {
-    Topic {
-        name: "alarms".into(),
-        publishers: 100,
-        each: "1/s".parse().unwrap(),
-        batch: 1,
-        brokers: vec!["edge-2".into()],
-        promise: points(&[("p99", "9ms")]),
-        limit: TopicLimit::Delivery,
-        bucket: None,
-        measured: Some(BrokerTimes {
-            capacity: "12k/s".parse().unwrap(),
-            latency: points(&[("p99", "2ms"), ("p99.9", "3ms")]),
-            worst: Some(time("8ms")),
-        }),
-    }
-}
-
 /// A camera on one host, a topic whose broker is on another, a controller there.
 fn site(promise: &[(&str, &str)]) -> Site {
     let mut site = sites(&[&[0], &[1]], vec![stage("camera", "1ms", "edge-1"), stage("controller", "2ms", "edge-2")]);
-    site.topics = vec![alarms()];
+    site.topics = vec![alarms(100, "1/s", "9ms")];
     let service = |name: &str| Through::Service(name.into());
     site.paths.links = vec![Link { from: "edge-1".into(), to: "edge-2".into(), worst: time("300us"), measured: None }];
     let (through, source) =

@@ -4,9 +4,9 @@ use crate::route::{Route, Stage};
 use crate::system::{Between, Onward, To, Waypoint};
 use giusto_model::{Duration, PathPlan, PathSource, PathStage, Rate, Steps};
 
-/// Servers and places of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n, and after
-/// those of all paths what others send to each topic is of one more. The first path is the one that is told of. `None` where one has
-/// no stage, or another one.
+/// Servers and places of paths that share `services`, whose `stages` those are: messages of the n-th path are of task n, and
+/// after those of all paths what others send to each topic is of one more. The first path is the one that is told of. `None`
+/// where one has no stage, or another one.
 pub(crate) fn shared(paths: &[&PathPlan], services: &[&str], stages: &[Stage], servers: usize) -> Option<Route> {
     let mut build = Build {
         services,

@@ -175,8 +175,8 @@ impl Unfold<'_> {
             return Err(PathError::TooMany { terms: self.terms, limit: MOST_TERMS });
         }
         let flows = &self.net.flows;
-        // What comes after this stage until the path is met. Messages of the path itself are never behind the one that is followed,
-        // so of their ways it is the stage alone.
+        // What comes after this stage until the path is met. Messages of the path itself are never behind the one that is
+        // followed, so of their ways it is the stage alone.
         let way = match goal {
             Goal::Meet(stages) if flow != self.root => {
                 let rest: Option<Vec<usize>> = rest.iter().map(first_of).collect();
@@ -192,7 +192,7 @@ impl Unfold<'_> {
             _ => Some(vec![stage]),
         };
         let fresh = self.entering(stage, with);
-        // Nobody waits for another where times are known by measurement alone.
+        // No message waits for another where times are known by measurement alone.
         let waits = !matches!(self.net.stages[stage], Stage::Measured(_));
         let elsewhere = |other: &usize| {
             waits && flows[*other].at(stage).is_some() && !with.contains(other) && !fresh.contains(other)

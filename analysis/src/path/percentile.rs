@@ -50,7 +50,7 @@ pub struct Part {
     pub load: f64,
     /// λ_i/λ
     pub stretch: f64,
-    /// x; `None` at the end of the path, and where nobody waits.
+    /// x; `None` at the end of the path, and where no message waits.
     pub x: Option<f64>,
     /// Its part of the sum.
     pub term: f64,

@@ -3,6 +3,7 @@
 use super::measure::{LatencyArg, ProfilesArg};
 use super::site::HostArg;
 use clap::Args;
+use giusto_answers::plan::Asked;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -13,11 +14,7 @@ pub(crate) struct AloneArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) this: HostArg,
-    #[command(flatten)]
-    pub(crate) latency: LatencyArg,
-    #[command(flatten)]
-    pub(crate) profiles: ProfilesArg,
+    pub(crate) known: KnownArgs,
     /// Print JSON: the same texts; writes nothing
     #[arg(long, conflicts_with = "out")]
     pub(crate) json: bool,
@@ -38,9 +35,27 @@ pub(crate) struct KubernetesArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) this: HostArg,
+    pub(crate) known: KnownArgs,
+}
+
+/// What an export is planned with.
+#[derive(Debug, Args)]
+pub(crate) struct KnownArgs {
     #[command(flatten)]
-    pub(crate) latency: LatencyArg,
+    this: HostArg,
     #[command(flatten)]
-    pub(crate) profiles: ProfilesArg,
+    latency: LatencyArg,
+    #[command(flatten)]
+    profiles: ProfilesArg,
+}
+
+impl KnownArgs {
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked {
+            host: self.this.host.as_deref(),
+            latency: self.latency.file.as_deref(),
+            profiles: Some(self.profiles.folder.as_path()),
+            ..Asked::default()
+        }
+    }
 }

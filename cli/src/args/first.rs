@@ -28,8 +28,8 @@ pub(crate) struct InitArgs {
     /// What to watch: a unit such as redis.service, a process id, or the name or id of a container
     #[arg(long, value_name = "SERVICE")]
     pub(crate) adopt: Option<String>,
-    /// Instead, one after the other, the pods of this machine in what 'kubectl get pods -o json' printed (-: standard input): writes
-    /// promises for them
+    /// Instead, one after the other, the pods of this machine in what 'kubectl get pods -o json' printed (-: standard
+    /// input): writes promises for them
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) kubernetes: Option<PathBuf>,
     /// Of each pod the container of this name; needed where a pod has several

@@ -207,8 +207,8 @@ impl Asked {
         buckets.min_by_key(|bucket| bucket.depth).ok_or(Error::Range)
     }
 
-    /// Stages in the order of the services, and then others, and the ways between, if it [has them](Self::has_ways): else its times
-    /// are without what is [apart](Self::apart). Flows in the order of the courses, and then what comes from others.
+    /// Stages in the order of the services, and then others, and the ways between, if it [has them](Self::has_ways): else its
+    /// times are without what is [apart](Self::apart). Flows in the order of the courses, and then what comes from others.
     pub(super) fn net(&self, servers: &[Interface]) -> Result<Net, Error> {
         let share = |one: &Interface| Stage::Share {
             share: Share { server: Server::Deferrable, budget: one.budget, period: one.period },

@@ -164,7 +164,8 @@ impl Given<'_> {
         let mut link = self.over(way, &on, branch)?;
         let (messages, at_once) = (way.messages, way.at_once);
         let by = |direction, copies, link| {
-            let ask = packets::Ask { networks: self.networks, path: self.path, messages, copies, at_once };
+            let ask =
+                packets::Ask { site: self.site, networks: self.networks, path: self.path, messages, copies, at_once };
             let stage = packets::stage(&ask, (service, &on), direction, (link, branch));
             stage.map(|stage| stage.map(PathStage::Interface)).map_err(|cause| self.refused(cause))
         };

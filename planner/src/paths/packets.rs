@@ -25,6 +25,7 @@ pub(super) enum AtOnce {
 
 /// What is known of the messages at an interface.
 pub(super) struct Ask<'a> {
+    pub(super) site: &'a Site,
     pub(super) networks: &'a [NetworkPlan],
     pub(super) path: &'a Path,
     /// With those that topics have brought; `None`: they come in periods.
@@ -43,7 +44,7 @@ pub(super) fn stage(
     way: PacketWay,
     (link, branch): (Option<Duration>, Option<u32>),
 ) -> Result<Option<InterfaceStage>, PathCause> {
-    let Ask { networks, path, messages, copies, at_once } = *ask;
+    let Ask { site, networks, path, messages, copies, at_once } = *ask;
     let own = match &service.network[..] {
         [] => return Ok(None),
         [own] => own,
@@ -58,22 +59,21 @@ pub(super) fn stage(
     let written = if way == PacketWay::Sent { sent } else { received };
     let packets = path.packets.saturating_mul(copies);
     let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
-    let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
-    let bucket = written.messages(packets);
-    let needed = |at_once: AtOnce| match path.source {
+    let bucket = written.messages(packets, matches!(path.source, PathSource::Poisson(_)));
+    let least = match path.source {
         PathSource::Poisson(own) => {
-            let enough = Rate::of(rate, Duration::from_secs(1)).and_then(|rate| rate.share(packets));
-            needed(path, (messages.unwrap_or(own), at_once), bucket.map(|bucket| bucket.rate).max(enough))
+            let enough = Rate::of(tokens_a_second(per_ns, packets), Duration::from_secs(1));
+            let rate = bucket.map(|bucket| bucket.rate).max(enough.and_then(|rate| rate.share(packets)));
+            needed(path, (messages.unwrap_or(own), at_once), rate)
         }
         PathSource::Periodic { period, jitter, burst } => Some(in_time(path, (period, jitter, burst))),
     };
-    let least = needed(at_once);
     let enough = |bucket: &Bucket| {
         bucket.rate.per_ns() * MOST_TAKEN >= per_ns && least.is_some_and(|least| bucket.depth.at_once() >= least)
     };
     let (Some(bucket), Some(needed)) = (bucket.filter(enough), least) else {
-        // So many are enough in any case.
-        let burst = needed(AtOnce::Promised).unwrap_or(DEEPEST).saturating_mul(packets.into());
+        // So many are enough in any case, of all paths there.
+        let (rate, burst) = needs(site, &service.name, Some(written));
         return Err(PathCause::Burst { interface, way, bucket: written, burst, rate });
     };
     let bucket = Bucket { depth: bucket.depth.min(Tokens::whole(DEEPEST.max(needed))), ..bucket };
@@ -81,8 +81,8 @@ pub(super) fn stage(
     Ok(Some(InterfaceStage { interface, on, link, branch, way, packets, bucket, bound }))
 }
 
-/// The site, where interfaces of stages that it leaves to the planner have the tokens that their paths need: for all messages, with those
-/// that topics have brought, and for all that come in the promised time at once. `None` where it leaves none.
+/// The site, where interfaces of stages that it leaves to the planner have the tokens that their paths need: for all messages,
+/// with those that topics have brought, and for all that come in the promised time at once. `None` where it leaves none.
 pub(crate) fn filled(site: &Site) -> Option<Site> {
     let is_open = |vif: &Vif| vif.class == PacketClass::High && vif.bucket.is_none();
     if !site.services.iter().flat_map(|service| &service.network).any(is_open) {
@@ -90,9 +90,7 @@ pub(crate) fn filled(site: &Site) -> Option<Site> {
     }
     let mut filled = site.clone();
     for service in &mut filled.services {
-        let all = site.paths.through(&service.name).filter_map(|path| asked(site, path, &service.name));
-        let (rate, burst) =
-            all.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
+        let (rate, burst) = needs(site, &service.name, None);
         let bucket = Rate::of(rate, Duration::from_secs(1)).filter(|rate| !rate.is_zero());
         let bucket = bucket.map(|rate| PacketBucket { rate, depth: Tokens::whole(burst), bits: None });
         service.network.iter_mut().filter(|vif| is_open(vif)).for_each(|vif| vif.bucket = bucket);
@@ -108,8 +106,9 @@ pub(crate) fn say(site: &Site, networks: &mut [NetworkPlan]) {
     };
     for vif in networks.iter_mut().flat_map(|network| &mut network.vifs) {
         let Some(bucket) = vif.bucket.filter(|_| open(&vif.name, &vif.service)) else { continue };
-        let why = "of the messages of its paths, each way: 10 % more than they take, and for all that come within what is promised at \
-                   once; enforced";
+        let why =
+            "of the messages of its paths, each way: they take 90 % of the rate, and the burst is for all that come \
+                   within what is promised at once; enforced";
         let told = [reason("class", vif.class, "its messages are promised a time"), reason("bucket", bucket, why)];
         for told in told {
             vif.reasons.iter_mut().filter(|one| one.what == told.what).for_each(|one| *one = told.clone());
@@ -117,8 +116,42 @@ pub(crate) fn say(site: &Site, networks: &mut [NetworkPlan]) {
     }
 }
 
-/// Packets a second, and at once, that a path sends over the interface of a service, or has sent to it.
-fn asked(site: &Site, path: &Path, service: &str) -> Option<(u64, u64)> {
+/// Packets a second, and at once, that the paths through a service need tokens for at its interface, which has `written` if that is
+/// enough a second. Messages of them all count as of so many packets as the largest.
+fn needs(site: &Site, service: &str, written: Option<PacketBucket>) -> (u64, u64) {
+    let paths = site.paths.through(service);
+    let all: Vec<Asked> = paths.filter_map(|path| asked(site, path, service, written)).collect();
+    let most = all.iter().map(|one| one.packets).max().unwrap_or(1);
+    let per_ns: f64 = all.iter().map(|one| one.per_ns).sum();
+    let messages = all.iter().fold(0u64, |sum, one| sum.saturating_add(one.messages));
+    (tokens_a_second(per_ns, most), messages.saturating_mul(most.into()))
+}
+
+/// Why the bucket of an interface cannot hold the messages of all paths at once; `None`: it can.
+pub(super) fn short(site: &Site, stage: &InterfaceStage) -> Option<PathCause> {
+    let is_own = |vif: &&Vif| vif.name == stage.interface;
+    let on = |service: &&Service| service.on.as_ref().is_none_or(|on| *on == stage.on);
+    let (service, vif) =
+        site.services.iter().filter(on).find_map(|service| Some((service, service.network.iter().find(is_own)?)))?;
+    let sent = vif.bucket?;
+    let bucket = if stage.way == PacketWay::Sent { sent } else { vif.received.unwrap_or(sent) };
+    let (rate, burst) = needs(site, &service.name, Some(bucket));
+    let is_enough = bucket.depth.at_once() >= burst && 1e9 * bucket.rate.per_ns() >= rate as f64;
+    (!is_enough).then(|| PathCause::Burst { interface: vif.name.clone(), way: stage.way, bucket, burst, rate })
+}
+
+/// What a path needs of an interface.
+struct Asked {
+    /// Messages in a ns.
+    per_ns: f64,
+    /// Messages that come at once.
+    messages: u64,
+    /// Packets of each.
+    packets: u32,
+}
+
+/// Of a path that sends over the interface of a service, or has sent to it.
+fn asked(site: &Site, path: &Path, service: &str, written: Option<PacketBucket>) -> Option<Asked> {
     let copies = |one: Option<&Through>| match one {
         Some(Through::All(branches)) => branches.len() as u32,
         _ => 1,
@@ -139,19 +172,27 @@ fn asked(site: &Site, path: &Path, service: &str) -> Option<(u64, u64)> {
     }
     let packets = path.packets.saturating_mul(most);
     let per_ns = messages.map_or(path.source.per_ns(), Rate::per_ns);
-    let rate = (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64;
-    let burst = match path.source {
+    let messages = match path.source {
         PathSource::Poisson(own) => {
-            let tokens = Rate::of(rate, Duration::from_secs(1))?.share(packets);
-            needed(path, (messages.unwrap_or(own), AtOnce::Promised), tokens).unwrap_or(DEEPEST)
+            let tokens = Rate::of(tokens_a_second(per_ns, packets), Duration::from_secs(1))?.share(packets);
+            // How deep it is, is what is asked.
+            let deep = |written: PacketBucket| PacketBucket { depth: Tokens::whole(DEEPEST), ..written };
+            let tokens =
+                tokens.max(written.and_then(|written| deep(written).messages(packets, true)).map(|one| one.rate));
+            needed(path, (messages.unwrap_or(own), AtOnce::Promised), tokens).unwrap_or(DEEPEST) * PacketBucket::PARTS
         }
         PathSource::Periodic { period, jitter, burst } => in_time(path, (period, jitter, burst)),
     };
-    Some((rate, burst.saturating_mul(packets.into())))
+    Some(Asked { per_ns, messages, packets })
 }
 
-/// Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come only in the
-/// course of it.
+/// So many that messages take the part of them that they may take.
+fn tokens_a_second(per_ns: f64, packets: u32) -> u64 {
+    (1e9 * per_ns * f64::from(packets) / MOST_TAKEN).ceil() as u64
+}
+
+/// Messages of the promised time and the jitter, rounded up to whole periods, and of one period more, whose tokens come only in
+/// the course of it.
 fn in_time(path: &Path, (period, jitter, burst): (Duration, Duration, u32)) -> u64 {
     let within = path.every.unwrap_or_default().ns().saturating_add(jitter.ns());
     (within / period.ns().max(1)).saturating_add(2).saturating_mul(burst.into())

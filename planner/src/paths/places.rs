@@ -1,10 +1,12 @@
 //! On which hosts stages are that the site leaves to the planner (docs/decisions/0074).
 
 use super::plan::planned;
+use super::refusal::PathCause;
 use crate::facts::Facts;
 use crate::hosts::attempt;
 use crate::known::Alike;
 use crate::promises::percentiles::Answers;
+use crate::refusal::Refusal;
 use crate::words::reason;
 use giusto_model::{NetworkPlan, Plan, Promise, Service, Site};
 
@@ -22,9 +24,10 @@ pub(crate) struct PlacedStages {
     tried: usize,
 }
 
-/// What the site says, and for stages of paths for which it says nothing the hosts with which their paths take the least bandwidth,
-/// of those where all services have room. By the site alone, so that machines that plan for themselves choose alike. `None` where
-/// there is nothing to choose. Where nothing fits it is the first place that has links, of which is then told why it does not.
+/// What the site says, and for stages of paths for which it says nothing the hosts with which their paths take the least
+/// bandwidth, of those where all services have room. By the site alone, so that machines that plan for themselves choose alike.
+/// `None` where there is nothing to choose. Where nothing fits it is the first place that has links, of which is then told why it
+/// does not.
 pub(crate) fn placed(site: &Site, networks: &[NetworkPlan], answers: &Answers) -> Option<PlacedStages> {
     let is_open = |service: &Service| matches!(service.promise, Promise::Stage { .. }) && service.on.is_none();
     let open: Vec<usize> = (0..site.services.len()).filter(|nth| is_open(&site.services[*nth])).collect();
@@ -65,7 +68,7 @@ struct Search<'a> {
     tried: usize,
     /// What all stages take of cores, and which hosts those of the open ones are.
     best: Option<(f64, Vec<usize>)>,
-    /// The first for which it is known what stages take.
+    /// The first for which there are links.
     first: Option<Vec<usize>>,
 }
 
@@ -81,15 +84,18 @@ impl Search<'_> {
     /// Whether these are better than all before.
     fn look(&mut self, hosts: &[usize]) -> bool {
         self.tried += 1;
-        let Ok(Some(resolved)) = planned(&self.with(hosts), &self.facts, self.networks, self.answers) else {
-            return false;
-        };
+        let resolved = planned(&self.with(hosts), &self.facts, self.networks, self.answers);
+        let has_links =
+            |why: &Refusal| !matches!(why, Refusal::Path(why) if matches!(why.cause, PathCause::NoLink { .. }));
+        if self.first.is_none() && resolved.as_ref().err().is_none_or(has_links) {
+            self.first = Some(hosts.to_vec());
+        }
+        let Ok(Some(resolved)) = resolved else { return false };
         let share = |service: &Service| match &service.promise {
             Promise::Stage { counted: Some(counted), .. } => counted.bandwidth().as_f64(),
             _ => 0.0,
         };
         let cost: f64 = resolved.site.services.iter().map(share).sum();
-        self.first.get_or_insert_with(|| hosts.to_vec());
         let cheaper = self.best.as_ref().is_none_or(|(least, _)| cost < least * (1.0 - 1e-9));
         // What is known of stages by their names is of one place only.
         let fits = || attempt(&resolved.site, &self.facts, None, self.answers, &Alike::default()).is_ok();

@@ -3,7 +3,7 @@
 use super::course::{Asked, Brought};
 use super::despite;
 use super::given::Given;
-use super::packets::AtOnce;
+use super::packets::{self, AtOnce};
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
 use super::search::{Found, ROUNDS};
@@ -235,9 +235,19 @@ impl Group<'_> {
         }
     }
 
-    /// An interface whose bucket does not hold all messages that are on their way, as there is no time that all but few take.
+    /// An interface whose bucket does not hold all messages that are on their way, as there is no time that all but few take:
+    /// those of a path, or of all paths together.
     fn drops(&self) -> Option<Refusal> {
-        self.0.iter().find_map(|given| given.stages(false, AtOnce::Promised).err())
+        self.0.iter().find_map(|given| {
+            let stages = match given.stages(false, AtOnce::Promised) {
+                Ok(stages) => stages,
+                Err(why) => return Some(why),
+            };
+            stages.iter().find_map(|stage| match stage {
+                PathStage::Interface(stage) => packets::short(given.site, stage).map(|cause| given.refused(cause)),
+                PathStage::Service(_) | PathStage::Tokens(_) | PathStage::Broker(_) | PathStage::Link(_) => None,
+            })
+        })
     }
 
     /// Of the paths through the service at which it is, if that is known.

@@ -195,8 +195,9 @@ impl fmt::Display for PathCause {
             ),
             PathCause::Shared { topic, other } => write!(
                 f,
-                "its {topic} is one of path '{other}' as well, and what reads it gets the messages of both: that is planned where \
-                 both go on to the same service, and over no other topic; expected that, or a topic of its own for each path"
+                "its {topic} is one of path '{other}' as well, and what reads it gets the messages of both: that is planned \
+                 where both go on to the same service, and over no other topic; expected that, or a topic of its own for each \
+                 path"
             ),
             PathCause::Unlike { unlike, other } => {
                 let has = match unlike {

@@ -1,8 +1,8 @@
 //! Sites built by hand.
 
 use giusto_model::{
-    Adopt, Arrivals, Bandwidth, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan, Promise, Release,
-    ServerKind, Service, ServiceTime, Site, Task, Through, Unused, Within,
+    Adopt, Arrivals, Bandwidth, BrokerTimes, Duration, GuestScheduler, Host, Link, Load, Origin, PathSource, Plan,
+    Promise, Release, ServerKind, Service, ServiceTime, Site, Task, Through, Topic, TopicLimit, Unused, Within,
 };
 use giusto_planner::{Facts, PathRefusal, Refusal};
 use giusto_verify::{check_plan, read_plan};
@@ -177,4 +177,28 @@ pub(crate) fn shorter(path: &mut giusto_model::PathPlan, nth: usize, by: Duratio
     let before = point.parts[nth].within;
     point.parts[nth].within = less(before);
     point.at = Duration::from_ns(point.at.ns() - (before.ns() - point.parts[nth].within.ns()));
+}
+
+/// A topic on the second host: so many publishers, and a p99 that it is promised.
+#[allow(dead_code)]
+pub(crate) fn alarms(publishers: u32, each: &str, within: &str) -> Topic {
+    let time = |text: &str| text.parse::<Duration>().unwrap();
+    let points = |list: &[(&str, &str)]| -> Vec<Within> {
+        list.iter().map(|(p, within)| Within { percentile: p.parse().unwrap(), within: time(within) }).collect()
+    };
+    Topic {
+        name: "alarms".into(),
+        publishers,
+        each: each.parse().unwrap(),
+        batch: 1,
+        brokers: vec!["edge-2".into()],
+        promise: points(&[("p99", within)]),
+        limit: TopicLimit::Delivery,
+        bucket: None,
+        measured: Some(BrokerTimes {
+            capacity: "12k/s".parse().unwrap(),
+            latency: points(&[("p99", "2ms"), ("p99.9", "3ms")]),
+            worst: Some(time("8ms")),
+        }),
+    }
 }

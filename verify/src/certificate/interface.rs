@@ -29,9 +29,11 @@ pub(super) fn of(plan: &Plan, (path, nth): (&PathPlan, usize), stage: &Interface
     let [sent, received] = vif.buckets().ok_or_else(missing)?;
     let bucket = if *way == PacketWay::Sent { sent } else { received };
     let (rate, depth) = (1e9 * stage.bucket.rate.per_ns(), stage.bucket.depth.as_f64());
+    // After a drop a bucket keeps a half for other flows; where none is dropped it keeps nothing.
+    let kept = if matches!(path.source, PathSource::Poisson(_)) { 2.0 } else { 1.0 };
     let each = f64::from(stage.packets);
     let holds = |most_rate: f64, most_depth: f64, each: f64| {
-        rate * each <= most_rate * (1.0 + 1e-12) && depth * each <= most_depth
+        rate * each <= most_rate * (1.0 + 1e-12) && depth * each * kept <= most_depth
     };
     let packets = holds(1e9 * bucket.rate.per_ns(), bucket.depth.as_f64(), each);
     let bytes = bucket.bits.is_none_or(|bits| {

@@ -1,5 +1,5 @@
-//! Percentiles of paths that share services (docs/decisions/0062, 0073): of messages that come to a stage from elsewhere it counts
-//! how early and how late they may be, too.
+//! Percentiles of paths that share services (docs/decisions/0062, 0073): of messages that come to a stage from elsewhere it
+//! counts how early and how late they may be, too.
 
 use super::broken::Broken;
 use super::excess::Counted;
@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
         let on: Vec<usize> = here.iter().copied().filter(goes_on).collect();
         let of = &group.stages[group.tightest(place)];
         if let (Kind::Drops(bound), false) = (place.kind, is_own) {
-            // What it drops delays nobody.
+            // What it drops delays no message.
             at.time += bound;
             at.with = on;
             return Ok(at);

@@ -191,16 +191,15 @@ fn stable(bucket: Bucket, often: f64) -> Result<(f64, f64, f64), Broken> {
 pub(super) fn dropped(bucket: Bucket, often: f64, at_once: f64) -> Result<f64, Broken> {
     let (rate, depth, load) = stable(bucket, often)?;
     let mean = often * at_once;
-    if mean > 600.0 {
-        return Err(Broken::new("messages that may come to an interface at once", "at most 600", mean));
-    }
     let law = Law::up_to(load, (1, depth), rate, 0.0)?;
-    let (mut p, mut sum, mut rest, mut left) = ((-mean).exp(), 0.0, 1.0_f64, depth - 1.0);
+    // The logarithm of a probability of many messages that the probability of none is too small for.
+    let (mut log, mut sum, mut rest, mut left) = (-mean, 0.0, 1.0_f64, depth - 1.0);
     let mut count = 0.0;
     while left >= 0.0 {
+        let p = log.exp();
         sum += p * (1.0 - law.within(left));
         (rest, left, count) = (rest - p, left - 1.0, count + 1.0);
-        p *= mean / count;
+        log += (mean / count).ln();
     }
     Ok(sum + rest.max(0.0))
 }
