@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "kubernetes/cluster"))
 from cluster import NODE, RECORD, TARGET, Cluster, wait  # noqa: E402
 from guard import LEFT, SETTINGS, Guard, mounts  # noqa: E402
+from objects import promise, workload  # noqa: E402
 
 CONTROL = Path("/run/giusto-kubernetes/state/control")
 HOST = Path("/run/giusto/control")  # of giusto.service
@@ -42,22 +43,6 @@ def giusto_status(control: Path = CONTROL) -> dict[str, Any] | None:
                 return told.get("status")
     except (OSError, ValueError):
         return None
-
-
-def workload(name: str, image: str, command: list[str], replicas: int = 1, **spec: Any) -> dict[str, Any]:
-    """A Deployment whose pods have the label app: NAME."""
-    container = {"name": "main", "image": f"giusto.test/{image}:1", "imagePullPolicy": "Never", "command": command}
-    return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **spec}}},
-    }
-
-
-def promise(name: str, service: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "giusto.io/v1alpha1", "kind": "Promise", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": name}}, "service": service, **spec}}
 
 
 def requests(to: socket.socket, count: int) -> list[float]:

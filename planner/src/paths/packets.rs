@@ -116,8 +116,8 @@ pub(crate) fn say(site: &Site, networks: &mut [NetworkPlan]) {
     }
 }
 
-/// Packets a second, and at once, that the paths through a service need tokens for at its interface, which has `written` if that is
-/// enough a second. Messages of them all count as of so many packets as the largest.
+/// Packets a second, and at once, that the paths through a service need tokens for at its interface, which has `written` if that
+/// is enough a second. Messages of them all count as of so many packets as the largest.
 fn needs(site: &Site, service: &str, written: Option<PacketBucket>) -> (u64, u64) {
     let paths = site.paths.through(service);
     let all: Vec<Asked> = paths.filter_map(|path| asked(site, path, service, written)).collect();
