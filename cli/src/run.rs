@@ -8,11 +8,11 @@ use crate::table::say;
 use crate::trial;
 use crate::{contract, table};
 use giusto_daemon::{
-    Again, Deployment, Error, Journal, Notify, Observer, Operator, Planner, Refused, Settings, Signals, Watchdog,
-    WebSettings,
+    Again, Deployment, Error, Factors, Journal, Notify, Observer, Operator, Planner, Refused, Settings, Signals,
+    Watchdog, WebSettings,
 };
 use giusto_model::{HostPlan, Plan, Site};
-use giusto_planner::Facts;
+use giusto_planner::{Facts, Refusal, Replanner};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -206,12 +206,19 @@ impl AtStart {
 
     /// Plans a site whose services ask for more than it says.
     fn again(self) -> Again {
-        Box::new(move |site, wanted, floor| {
+        let refused = |refusal: Refusal| Failure::from(refusal).into_refused();
+        let replanner = Replanner::new(self.facts.clone(), self.host.clone());
+        let only = self.only;
+        let attempt = move |site: &Site, factors: &Factors| {
+            let planned = giusto_planner::adapted(site, factors, factors, &|site| replanner.plan(site));
+            part(planned.map_err(refused)?.0, only).map_err(Failure::into_refused)
+        };
+        let adapt = move |site: &Site, wanted: &Factors, floor: &Factors| {
             let plan = |site: &Site| giusto_planner::plan_on(site, &self.facts, &self.host);
-            let planned = giusto_planner::adapted(site, wanted, floor, &plan);
-            let (plan, used) = planned.map_err(|refusal| Failure::from(refusal).into_refused())?;
+            let (plan, used) = giusto_planner::adapted(site, wanted, floor, &plan).map_err(refused)?;
             Ok((self.finished(plan)?, used))
-        })
+        };
+        Again { adapt: Box::new(adapt), attempt: Box::new(attempt) }
     }
 
     fn finished(&self, mut plan: Plan) -> Result<Plan, Refused> {

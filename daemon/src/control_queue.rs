@@ -157,7 +157,7 @@ impl ControlQueue {
         *factor = (*factor * wish.times).max(1.0);
         // What is given back is no floor.
         let floor: Factors = factors.iter().map(|(name, factor)| (name.clone(), factor.min(wanted[name]))).collect();
-        let (plan, used) = again(site, &wanted, &floor)?;
+        let (plan, used) = (again.adapt)(site, &wanted, &floor)?;
         self.order(plan, Some(wish))?;
         in_force.factors = used;
         Ok(())
@@ -247,6 +247,6 @@ impl Host for ControlQueue {
         let (site, mut factors) = (in_force.site.clone()?, in_force.factors.clone());
         drop(in_force);
         *factors.entry(service.into()).or_insert(1.0) *= times;
-        Some(again(&site, &factors, &factors).map(|(plan, _)| plan))
+        Some((again.attempt)(&site, &factors))
     }
 }

@@ -9,7 +9,7 @@ use giusto_model::{
     Adopt, Bandwidth, Copies, Duration, GuestScheduler, LeftoverPlan, Measured, Origin, Plan, Promise, Scheduler,
     ServerKind, Service, ServicePlan, Site, Stress, Unused,
 };
-use giusto_planner::{Changed, Facts, Placements, Refusal, Standing};
+use giusto_planner::{plan_on, Changed, Facts, Placements, Refusal, Replanner, Standing, Witness};
 use giusto_verify::{check_plan, read_plan};
 use measured::measured;
 use rand::rngs::StdRng;
@@ -324,6 +324,45 @@ fn has_room(after: &Standing, before: &Plan, service: &Service) -> bool {
 }
 
 /// Modes, packets, topics, ensembles, criticality, percentiles: whatever the examples have.
+/// Without what would fit, and whether latency is to blame, which is told by comparing that.
+fn briefly(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::DoesNotFit(witness) => {
+            Refusal::DoesNotFit(Box::new(Witness { nearest: Vec::new(), places: Vec::new(), ..*witness }))
+        }
+        Refusal::Late { refusal, .. } => briefly(*refusal),
+        other => other,
+    }
+}
+
+#[test]
+fn a_host_that_is_planned_again_and_again_has_the_plan_that_is_made_with_nothing_known() {
+    let mut rng = StdRng::seed_from_u64(32);
+    let (mut planned, mut refused) = (0, 0);
+    for _ in 0..60 {
+        let kind = [Kind::Deadlines, Kind::Mixed][rng.random_range(0..2)];
+        let mut site = random_site(kind, &mut rng);
+        let facts = random_facts(&site, &mut rng);
+        let host = facts.host.clone().unwrap_or_else(|| site.hosts[0].name.clone());
+        let replanner = Replanner::new(facts.clone(), host.clone());
+        for number in 0..8 {
+            let found = replanner.plan(&site);
+            let anew = plan_on(&site, &facts, &host);
+            assert_eq!(found.clone().map_err(briefly), anew.map_err(briefly), "{site:?}");
+            *(if found.is_ok() { &mut planned } else { &mut refused }) += 1;
+            let before = site.clone();
+            site = after(&site, &random_change(&site, kind, 100 + number, &mut rng));
+            // Back to what was there, as who tries budgets does.
+            if rng.random_bool(0.3) {
+                let _ = replanner.plan(&site);
+                site = before;
+            }
+        }
+    }
+    println!("{planned} planned, {refused} refused");
+    assert!(planned > 100 && refused > 50, "{planned} {refused}");
+}
+
 #[test]
 fn the_services_of_the_example_sites_can_go_and_come_back() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sites");

@@ -68,6 +68,11 @@ pub(super) struct Chose {
 }
 
 impl Answers {
+    /// How many are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.found.borrow().len()
+    }
+
     pub(super) fn to(&self, asked: &Asked) -> Result<Found, Error> {
         if let Some(known) = self.found.borrow().get(asked) {
             return known.clone();
