@@ -11,14 +11,14 @@ pub type Factors = BTreeMap<String, f64>;
 /// Plans a site with the factors that are wanted, and no less than those in force; returns what was planned with.
 type Adapt = Box<dyn Fn(&Site, &Factors, &Factors) -> Result<(Plan, Factors), Refused> + Send + Sync>;
 /// Plans a site with these factors.
-type Try = Box<dyn Fn(&Site, &Factors) -> Result<Plan, Refused> + Send + Sync>;
+type Attempt = Box<dyn Fn(&Site, &Factors) -> Result<Plan, Refused> + Send + Sync>;
 
 /// Plans the site again with other execution times.
 pub struct Again {
     /// To be put in force.
     pub adapt: Adapt,
-    /// To be looked at: without predictions, and without what would fit where it does not, both of which take long.
-    pub attempt: Try,
+    /// To be looked at: without predictions by simulation, which take long.
+    pub attempt: Attempt,
 }
 
 /// Where the whole share is used up, demand is not known: it gets so much more at a time.

@@ -215,8 +215,8 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_links).open(path)
 }
 
-/// Locks the journal against other giustos, who are named. One that was killed may leave a child that has not reached its
-/// exec yet and so holds the lock a moment longer; one who only restores will be done soon, and systemd runs 'giusto restore'
+/// Locks the journal against other giustos, who are named. One that was killed, or this one, may leave a child that has not
+/// reached its exec yet and so holds the lock a moment longer; one who only restores will be done soon, and systemd runs 'giusto restore'
 /// just when the watchdog does the same.
 fn lock(file: &mut File) -> Result<(), Error> {
     let begin = Instant::now();
@@ -227,8 +227,8 @@ fn lock(file: &mut File) -> Result<(), Error> {
         let pid = holder(file).filter(|&pid| giusto_compute::sched::Thread::of(pid).is_some());
         let patience = match pid {
             Some(pid) if restores(pid) => Duration::from_secs(10),
-            Some(_) => Duration::ZERO,
-            None => Duration::from_secs(1),
+            Some(pid) if pid != std::process::id() => Duration::ZERO,
+            _ => Duration::from_secs(1),
         };
         if begin.elapsed() >= patience {
             return Err(Error::Busy { pid });

@@ -23,42 +23,27 @@ use std::collections::HashMap;
 /// what is known of it. Predictions are left empty. O(services · hosts) plans of a host, of O(services · (analysis + cores))
 /// each. Errors: see [`Refusal`].
 pub fn plan(site: &Site, facts: &Facts) -> Result<Plan, Refusal> {
-    told(site, facts, Scope::WHOLE, &Answers::default(), &Alike::default())
+    told(site, facts, None, &Answers::default(), &Alike::default())
 }
 
 /// The part of [`plan`] for one host; what else the site asks of others is no matter as long as the services that are bound
 /// to none find a place. Errors: as there, and the site has no such host.
 pub fn plan_on(site: &Site, facts: &Facts, host: &str) -> Result<Plan, Refusal> {
-    let scope = Scope { only: Some(facts::index(site, host)?), ..Scope::WHOLE };
-    told(site, facts, scope, &Answers::default(), &Alike::default())
-}
-
-/// What is asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct Scope {
-    /// The host; `None`: all.
-    pub(crate) only: Option<usize>,
-    /// Whether a refusal says what would fit.
-    pub(crate) nearest: bool,
-}
-
-impl Scope {
-    /// All hosts, and what would fit.
-    pub(crate) const WHOLE: Scope = Scope { only: None, nearest: true };
+    told(site, facts, Some(facts::index(site, host)?), &Answers::default(), &Alike::default())
 }
 
 /// With what is known already of needs.
 pub(crate) fn told(
     site: &Site,
     facts: &Facts,
-    scope: Scope,
+    only: Option<usize>,
     answers: &Answers,
     alike: &Alike,
 ) -> Result<Plan, Refusal> {
     measured(site)?;
     let latency = late(site, facts)?;
-    let Some((host, of_host)) = &latency else { return with(site, facts, scope, None, answers, alike) };
-    match with(site, &later(facts, latency.as_ref()), scope, Some((*host, of_host.latency)), answers, alike) {
+    let Some((host, of_host)) = &latency else { return with(site, facts, only, None, answers, alike) };
+    match with(site, &later(facts, latency.as_ref()), only, Some((*host, of_host.latency)), answers, alike) {
         Ok(mut plan) => {
             let own = plan.hosts.iter_mut().find(|own| own.name == site.hosts[*host].name);
             if let Some(own) = own {
@@ -66,7 +51,7 @@ pub(crate) fn told(
             }
             Ok(plan)
         }
-        Err(refusal) => Err(match with(site, facts, scope, None, answers, alike) {
+        Err(refusal) => Err(match with(site, facts, only, None, answers, alike) {
             Err(without) if without == refusal => refusal,
             other => {
                 let HostLatency { latency, allowance, .. } = *of_host;
@@ -113,7 +98,7 @@ pub(crate) fn late(site: &Site, facts: &Facts) -> Result<Option<(usize, HostLate
 fn with(
     site: &Site,
     facts: &Facts,
-    Scope { only, nearest: wanted }: Scope,
+    only: Option<usize>,
     measured: Option<(usize, Duration)>,
     answers: &Answers,
     alike: &Alike,
@@ -144,7 +129,7 @@ fn with(
         None => (site, &[][..]),
     };
     let plan = attempt(site, facts, only, answers, alike).map_err(|refusal| match refusal {
-        Refusal::DoesNotFit(witness) if wanted => {
+        Refusal::DoesNotFit(witness) => {
             let nearest = nearest(site, facts, only, &witness, answers);
             Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))
         }

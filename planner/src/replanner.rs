@@ -2,13 +2,13 @@
 
 use crate::facts::{index, Facts};
 use crate::known::Alike;
-use crate::plan::{told, Scope};
+use crate::plan::told;
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
 use giusto_model::{Plan, Site};
 use std::sync::{Mutex, PoisonError};
 
-/// So many searches are kept, some 10 MB; then all are forgotten.
+/// So many searches are kept; then all are forgotten.
 const MOST: usize = 10_000;
 
 /// Plans of one host. Each is that of [`crate::plan_on`].
@@ -32,14 +32,13 @@ impl Replanner {
         Replanner { facts, host, memory: Mutex::default() }
     }
 
-    /// As [`crate::plan_on`], but a refusal does not say what would fit, which takes many plans to find out.
-    ///
-    /// Time: of a site that differs from the last one by a service, what that service needs, and the placement of all.
+    /// As [`crate::plan_on`]. Time: of a site that differs from the last one by a service, what that service needs, and the
+    /// placement of all.
     pub fn plan(&self, site: &Site) -> Result<Plan, Refusal> {
         let only = index(site, &self.host)?;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.prepare(site);
-        told(site, &self.facts, Scope { only: Some(only), nearest: false }, &memory.answers, &memory.alike)
+        told(site, &self.facts, Some(only), &memory.answers, &memory.alike)
     }
 }
 
@@ -50,8 +49,7 @@ impl Memory {
             self.answers = Answers::default();
         }
         match &mut self.site {
-            // What a stage of a path needs is a matter of other services, too.
-            Some(old) if like(old, site) && site.paths.all.is_empty() => {
+            Some(old) if like(old, site) => {
                 for (old, new) in old.services.iter_mut().zip(&site.services).filter(|(old, new)| old != new) {
                     self.alike.forget(&old.name);
                     self.alike.forget(&new.name);
@@ -66,7 +64,15 @@ impl Memory {
     }
 }
 
-/// Whether they differ by what services are at most.
+/// Whether they differ by what services are at most. Of sites with paths that is not asked: what a stage needs is a matter of
+/// other services, too.
 fn like(one: &Site, other: &Site) -> bool {
-    one.hosts == other.hosts && one.modes == other.modes && one.services.len() == other.services.len()
+    let Site { hosts, services, topics, coordination, paths, modes } = one;
+    *hosts == other.hosts
+        && services.len() == other.services.len()
+        && *topics == other.topics
+        && *coordination == other.coordination
+        && paths.all.is_empty()
+        && other.paths.all.is_empty()
+        && *modes == other.modes
 }

@@ -8,7 +8,7 @@ use crate::hosts::Machines;
 use crate::known::Alike;
 use crate::placement::choice::{count, distribute, stock, Given, Tally};
 use crate::placements::Placements;
-use crate::plan::{late, later, origins, told, Scope};
+use crate::plan::{late, later, origins, told};
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
 use giusto_model::{
@@ -54,7 +54,7 @@ impl Standing {
     /// Plans `site`; what [`Facts::placed`] says counts. Time and errors: those of [`crate::plan()`].
     pub fn new(site: Site, facts: Facts) -> Result<Standing, Refusal> {
         let (answers, alike) = (Answers::default(), Alike::default());
-        let plan = told(&site, &facts, Scope::WHOLE, &answers, &alike)?;
+        let plan = told(&site, &facts, None, &answers, &alike)?;
         let latency = late(&site, &facts)?;
         let facts = Facts { placed: Placements::default(), ..facts };
         let (stock, tally) = (stock(&site), Tally::of(&site, true));
@@ -204,7 +204,7 @@ impl Standing {
     /// Plans all hosts with the plan in force.
     fn whole(&mut self) -> Result<Changed, Refusal> {
         let facts = Facts { placed: Placements::of(&self.plan), ..self.facts.clone() };
-        let plan = told(&self.site, &facts, Scope::WHOLE, &self.answers, &self.alike)?;
+        let plan = told(&self.site, &facts, None, &self.answers, &self.alike)?;
         self.latency = late(&self.site, &self.facts)?;
         let changed = changed(&self.site, &self.plan, &plan, true);
         self.plan = plan;

@@ -9,7 +9,7 @@ use giusto_model::{
     Adopt, Bandwidth, Copies, Duration, GuestScheduler, LeftoverPlan, Measured, Origin, Plan, Promise, Scheduler,
     ServerKind, Service, ServicePlan, Site, Stress, Unused,
 };
-use giusto_planner::{plan_on, Changed, Facts, Placements, Refusal, Replanner, Standing, Witness};
+use giusto_planner::{adapted, plan_on, Changed, Facts, Placements, Refusal, Replanner, Standing};
 use giusto_verify::{check_plan, read_plan};
 use measured::measured;
 use rand::rngs::StdRng;
@@ -17,7 +17,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a site is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -323,18 +323,6 @@ fn has_room(after: &Standing, before: &Plan, service: &Service) -> bool {
     })
 }
 
-/// Modes, packets, topics, ensembles, criticality, percentiles: whatever the examples have.
-/// Without what would fit, and whether latency is to blame, which is told by comparing that.
-fn briefly(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::DoesNotFit(witness) => {
-            Refusal::DoesNotFit(Box::new(Witness { nearest: Vec::new(), places: Vec::new(), ..*witness }))
-        }
-        Refusal::Late { refusal, .. } => briefly(*refusal),
-        other => other,
-    }
-}
-
 #[test]
 fn a_host_that_is_planned_again_and_again_has_the_plan_that_is_made_with_nothing_known() {
     let mut rng = StdRng::seed_from_u64(32);
@@ -347,8 +335,7 @@ fn a_host_that_is_planned_again_and_again_has_the_plan_that_is_made_with_nothing
         let replanner = Replanner::new(facts.clone(), host.clone());
         for number in 0..8 {
             let found = replanner.plan(&site);
-            let anew = plan_on(&site, &facts, &host);
-            assert_eq!(found.clone().map_err(briefly), anew.map_err(briefly), "{site:?}");
+            assert_eq!(found, plan_on(&site, &facts, &host), "{site:?}");
             *(if found.is_ok() { &mut planned } else { &mut refused }) += 1;
             let before = site.clone();
             site = after(&site, &random_change(&site, kind, 100 + number, &mut rng));
@@ -363,10 +350,32 @@ fn a_host_that_is_planned_again_and_again_has_the_plan_that_is_made_with_nothing
     assert!(planned > 100 && refused > 50, "{planned} {refused}");
 }
 
+/// Of percentiles searches are kept.
+#[test]
+fn so_it_is_with_percentiles_of_services_that_take_longer_or_less() {
+    let site = giusto_site::read(&examples_folder().join("percentiles.yaml")).unwrap();
+    let host = site.hosts[0].name.clone();
+    let facts = Facts { host: Some(host.clone()), ..Facts::typical((0..8).collect()) };
+    let replanner = Replanner::new(facts.clone(), host.clone());
+    let mut budgets = BTreeSet::new();
+    for factor in [1.0, 0.7, 1.3, 1.6, 1.3] {
+        let factors = BTreeMap::from([("search".to_string(), factor)]);
+        let (found, _) = adapted(&site, &factors, &factors, &|site| replanner.plan(site)).unwrap();
+        let (anew, _) = adapted(&site, &factors, &factors, &|site| plan_on(site, &facts, &host)).unwrap();
+        assert_eq!(found, anew, "{factor}");
+        budgets.insert(found.services.iter().find(|entry| entry.name == "search").unwrap().server.budget);
+    }
+    assert_eq!(budgets.len(), 4, "one for each factor: {budgets:?}");
+}
+
+fn examples_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sites")
+}
+
+/// Modes, packets, topics, ensembles, criticality, percentiles: whatever the examples have.
 #[test]
 fn the_services_of_the_example_sites_can_go_and_come_back() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sites");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(examples_folder()).unwrap().map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
     let (mut sites, mut in_part, mut in_whole, mut refused) = (0, 0, 0, 0);
