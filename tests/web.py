@@ -165,6 +165,8 @@ class Web(Running):
         self.browser.value(move % (400, "what-load"))
         self.shows(f"{says}.includes('It does not fit')", "what does not fit")
         self.answers("a plan for another load", [f"/what-if?service=cache&load={times}" for times in (0.5, 0.7, 1.1, 1.3, 1.5)])
+        for wrong in ("service=nix&load=2", "service=cache&load=abc", "service=cache&load=-1"):
+            self.assertIn("Expected 'service', one of: cache", json.loads(self.get(f"/what-if?{wrong}"))["says"][0], wrong)
 
         # Another budget.
         self.browser.value(move % (100, "budget-part"))

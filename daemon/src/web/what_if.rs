@@ -20,7 +20,7 @@ pub(super) fn what_if(host: &dyn Host, service: Option<&str>, times: Option<f64>
     let mut services: Vec<String> = status.services.iter().filter(with_server).map(|one| one.name.clone()).collect();
     services.dedup();
     let says = match (service, times) {
-        (Some(service), Some(times)) if (0.01..=100.0).contains(&times) => match host.what_if(service, times) {
+        (Some(service), Some(times)) if asked(&services, service, times) => match host.what_if(service, times) {
             Some(Ok(plan)) => differs(&plan, &status.services, service),
             Some(Err(refused)) => vec![format!("It does not fit. {refused}")],
             None => {
@@ -28,6 +28,10 @@ pub(super) fn what_if(host: &dyn Host, service: Option<&str>, times: Option<f64>
                 Vec::new()
             }
         },
+        (Some(_), _) if !services.is_empty() => vec![format!(
+            "Expected 'service', one of: {}; and 'load', how many times as long its requests take, from 0.01 to 100.",
+            services.join(", ")
+        )],
         _ => {
             if host.what_if("", 1.0).is_none() {
                 services.clear();
@@ -36,6 +40,11 @@ pub(super) fn what_if(host: &dyn Host, service: Option<&str>, times: Option<f64>
         }
     };
     Told { services, says }
+}
+
+/// Whether that can be asked.
+fn asked(services: &[String], service: &str, times: f64) -> bool {
+    services.iter().any(|one| one == service) && (0.01..=100.0).contains(&times)
 }
 
 /// What `plan` has for `service` beside what it has now, and which others would have another server or core.
