@@ -216,8 +216,8 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Locks the journal against other giustos, who are named. One that was killed, or this one, may leave a child that has not
-/// reached its exec yet and so holds the lock a moment longer; one who only restores will be done soon, and systemd runs 'giusto restore'
-/// just when the watchdog does the same.
+/// reached its exec yet and so holds the lock a moment longer; one who only restores will be done soon, and systemd runs
+/// 'giusto restore' just when the watchdog does the same.
 fn lock(file: &mut File) -> Result<(), Error> {
     let begin = Instant::now();
     while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
