@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -19,7 +20,10 @@ SITE = """giusto: 1
 hosts: {{edge-1: {{cores: 1}}}}
 services:
   cache:
-    start: redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no
+    start:
+      - sh
+      - -c
+      - trap "exec redis-server --port {port} --bind 127.0.0.1 --save ''" USR1; (sleep {busy}; kill -USR1 $$) & while true; do :; done
     tasks: [{{name: hset, wcet: {wcet}, period: {period}, copies: 4}}]
     promise: as-if-alone
     margin: {margin}
@@ -32,7 +36,8 @@ services:
 
 
 def text(**values):
-    return SITE.format(**{"port": PORT, "fields": FIELDS, "margin": "8%", "adapt": "", "wcet": "measured", "period": f"{{fit: {FIT}}}", **values})
+    usual = {"port": PORT, "fields": FIELDS, "margin": "8%", "adapt": "", "busy": 0, "wcet": "measured", "period": f"{{fit: {FIT}}}"}
+    return SITE.format(**usual | values)
 
 
 def undisturbed(profile):
@@ -65,8 +70,8 @@ class Drift(Patient):
             redis.wait()
         cls.period = cls.profile["tasks"][0]["period_ns"]
         # Over less than half a second a machine that stands still for a moment says more of itself than of requests.
-        # A quarter more: beside others requests cost more from one minute to the next.
-        cls.planned = cls.profile["windows"][-1][1] * 5 // 4
+        # Half as much again: beside others requests cost more from one minute to the next.
+        cls.planned = cls.profile["windows"][-1][1] * 3 // 2
         few, many = map(undisturbed, (cls.profile, many))
         a_field = (many - few) / (7 * FIELDS)
         assert a_field > 0, (few, many)
@@ -86,20 +91,26 @@ class Drift(Patient):
         assert done.returncode in codes, (args, done.stdout, done.stderr)
         return done.stdout
 
-    def start(self, adapt):
+    def start(self, adapt, busy=0):
         site = Path(self.folder.name) / "site.yaml"
         # What it costs at its most, so that a noisy machine is no drift.
-        site.write_text(text(wcet=f"{self.planned}ns", period=f"{self.period}ns", adapt=adapt))
+        site.write_text(text(wcet=f"{self.planned}ns", period=f"{self.period}ns", adapt=adapt, busy=busy))
         self.log = open(self.out / "giusto.log", "w+")
         self.daemon = subprocess.Popen([str(GIUSTO), "run", str(site), "--out", str(self.out)], cwd=ROOT, stdout=self.log, stderr=self.log)
         self.addCleanup(self.stop)
         for _ in range(100):
             time.sleep(0.1)
             done = subprocess.run([str(GIUSTO), "status", "--json"], capture_output=True, text=True)
-            if done.returncode == 0 and json.loads(done.stdout)["state"] == "enforcing":
+            if done.returncode == 0 and json.loads(done.stdout)["state"] == "enforcing" and self.listens():
+                time.sleep(1)  # a start is over when the service rests
                 return
         self.log.seek(0)
         self.fail(self.log.read())
+
+    @staticmethod
+    def listens():
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", PORT)) == 0
 
     def stop(self):
         if self.daemon.poll() is None:
@@ -132,7 +143,7 @@ class Drift(Patient):
         return None
 
     def test_twice_the_execution_time_is_told_within_ten_seconds(self):
-        self.start("")
+        self.start("", busy=4)  # what a start takes is no request
         _, steady = self.drive(FIELDS, 5)
         steady.wait()
         status, demand = self.status()

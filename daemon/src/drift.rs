@@ -11,6 +11,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Which threads a service has is looked up once in so many windows.
 const THREADS_EVERY: u32 = 10;
+/// What a service does at its start is no request: it is judged after so long at the least, ...
+const START: Duration = Duration::from_secs(2);
+/// ... and once it has taken no more in a window than was planned, which it does not before all is started, or after so long.
+const LONGEST_START: Duration = Duration::from_secs(10);
 
 /// All services with a planned demand.
 #[derive(Debug, Default)]
@@ -25,7 +29,15 @@ struct Watched {
     threads: Vec<u32>,
     age: u32,
     used: BTreeMap<u32, u64>,
+    start: Option<Start>,
     since: Option<SystemTime>,
+}
+
+/// A service that is starting.
+#[derive(Clone, Copy, Debug, Default)]
+struct Start {
+    age: Duration,
+    rested: bool,
 }
 
 impl Drifts {
@@ -70,9 +82,19 @@ impl Drifts {
     }
 }
 
+impl Start {
+    /// A window later; `None`: it is over, and this window is the first that is judged.
+    fn after(self, passed: Duration, rests: bool) -> Option<Start> {
+        let rested = self.rested || rests;
+        let goes_on = self.age < START || (!rested && self.age < LONGEST_START);
+        self.age.checked_add(passed).filter(|_| goes_on).map(|age| Start { age, rested })
+    }
+}
+
 impl Watched {
     fn new(planned: Planned) -> Watched {
-        Watched { drift: Drift::new(planned), threads: Vec::new(), age: 0, used: BTreeMap::new(), since: None }
+        let drift = Drift::new(planned);
+        Watched { drift, threads: Vec::new(), age: 0, used: BTreeMap::new(), start: None, since: None }
     }
 
     fn look(&mut self, passed: Option<Duration>, threads: impl FnOnce() -> Vec<u32>) {
@@ -84,9 +106,15 @@ impl Watched {
         // A thread that is new here may be old: what it had before does not count.
         let more = |(tid, now): (&u32, &u64)| now.saturating_sub(*self.used.get(tid).unwrap_or(now));
         let more: u64 = used.iter().map(more).sum();
-        let first = self.used.is_empty();
+        let started = !used.keys().any(|tid| self.used.contains_key(tid));
         self.used = used;
-        if let (Some(passed), false) = (passed, first) {
+        if started {
+            self.start = Some(Start::default());
+        }
+        let Some(passed) = passed else { return };
+        let rests = !started && more as f64 <= self.drift.planned().share() * passed.ns() as f64;
+        self.start = self.start.and_then(|start| start.after(passed, rests));
+        if self.start.is_none() {
             self.drift.see(passed, Duration::from_ns(more));
         }
     }
