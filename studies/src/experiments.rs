@@ -1,6 +1,6 @@
 //! The experiment of each study.
 
-use crate::{akita, csa, m2, mdds1, placement, rtzk, srtm, vas, vatc, vm_latency};
+use crate::{akita, csa, m2, mdds1, paths, placement, rtzk, srtm, vas, vatc, vm_latency};
 use crate::{Error, Name, Size};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,6 +50,7 @@ pub fn run(
         Name::VasRedis => vas::redis::run(size, folder, played),
         Name::VasSpark => vas::spark::run(size, folder, played),
         Name::Placement => placement::run(size, played),
+        Name::PathsSplit => paths::split::run(size, played),
         Name::VmLatency => vm_latency::run(size, played),
     }
 }

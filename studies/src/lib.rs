@@ -14,6 +14,7 @@ mod m2;
 mod mdds1;
 mod measured;
 mod name;
+mod paths;
 pub mod placement;
 pub mod play;
 mod rtzk;

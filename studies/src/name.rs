@@ -73,13 +73,15 @@ pub enum Name {
     VasSpark,
     /// Ours: servers on cores.
     Placement,
+    /// Ours: servers of a path.
+    PathsSplit,
     /// Abe22, latencies of hosts and guests, measured on this machine.
     VmLatency,
 }
 
 impl Name {
     /// All that are played in virtual time.
-    pub const VIRTUAL: [Name; 20] = [
+    pub const VIRTUAL: [Name; 21] = [
         Name::CsaPeriod,
         Name::CsaEtf,
         Name::CsaArinc,
@@ -100,6 +102,7 @@ impl Name {
         Name::AkitaScale,
         Name::VasSynthetic,
         Name::Placement,
+        Name::PathsSplit,
     ];
 
     /// What a machine must have on which it is played; `None` where all of it happens in virtual time.
@@ -161,6 +164,7 @@ impl Name {
             Name::VasRedis => "vas-redis",
             Name::VasSpark => "vas-spark",
             Name::Placement => "placement",
+            Name::PathsSplit => "paths-split",
             Name::VmLatency => "vm-latency",
         }
     }

@@ -1,0 +1,65 @@
+//! Paths of random services: what it saves to choose all their servers together.
+
+mod chain;
+mod exhaustive;
+mod rules;
+pub(crate) mod split;
+
+use crate::Error;
+use chain::Chain;
+use giusto_model::{Certificate, Duration, Plan, Within};
+use giusto_planner::{plan, Facts, Refusal};
+
+/// Services of a path, and what the busiest needs of a core, in percent.
+const SERVICES: [usize; 3] = [2, 4, 6];
+const LOADS: [u64; 3] = [10, 30, 60];
+
+/// What the backend of a stage costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overhead {
+    /// Of each budget.
+    pub(crate) loss: Duration,
+    /// Once a message.
+    pub(crate) latency: Duration,
+}
+
+/// The plan of a path with these percentiles; `None`: it cannot be kept.
+///
+/// # Errors
+/// A refusal for any other reason, which a generated site does not have.
+pub(crate) fn planned(chain: &Chain, points: Vec<Within>) -> Result<Option<Plan>, Error> {
+    let facts = Facts { host: None, ..Facts::typical(vec![0]) };
+    match plan(&chain.site(points), &facts) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(Refusal::Path(_)) => Ok(None),
+        Err(why) => Err(Error::Size(format!("a generated path has no plan: {why}"))),
+    }
+}
+
+/// By stage.
+pub(crate) fn overheads(plan: &Plan) -> Vec<Overhead> {
+    let of = |entry: &giusto_model::ServicePlan| match entry.certificate {
+        Certificate::Stage { budget, latency } => {
+            Overhead { loss: entry.server.budget.checked_sub(budget).unwrap_or_default(), latency }
+        }
+        _ => Overhead { loss: Duration::ZERO, latency: Duration::ZERO },
+    };
+    plan.services.iter().map(of).collect()
+}
+
+/// What all its services reserve, in cores.
+pub(crate) fn reserved(plan: &Plan) -> f64 {
+    plan.services.iter().map(|entry| entry.server.bandwidth().as_f64()).sum()
+}
+
+/// A percentile within a time.
+pub(crate) fn within(percentile: &str, time: Duration) -> Within {
+    Within { percentile: percentile.parse().expect("a percentile"), within: time }
+}
+
+/// Quantiles of samples: least, quartiles, most.
+fn quantiles(mut all: Vec<f64>) -> Option<[f64; 5]> {
+    all.sort_by(f64::total_cmp);
+    let most = all.len().checked_sub(1)?;
+    Some([0.0, 0.25, 0.5, 0.75, 1.0].map(|part| all[(most as f64 * part).round() as usize]))
+}
