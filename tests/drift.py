@@ -23,7 +23,10 @@ services:
     start:
       - sh
       - -c
-      - trap "exec redis-server --port {port} --bind 127.0.0.1 --save ''" USR1; (sleep {busy}; kill -USR1 $$) & while true; do :; done
+      - |
+        trap "exec redis-server --port {port} --bind 127.0.0.1 --save ''" USR1
+        (sleep {busy}; kill -USR1 $$) &
+        while true; do :; done
     tasks: [{{name: hset, wcet: {wcet}, period: {period}, copies: 4}}]
     promise: as-if-alone
     margin: {margin}
@@ -36,7 +39,8 @@ services:
 
 
 def text(**values):
-    usual = {"port": PORT, "fields": FIELDS, "margin": "8%", "adapt": "", "busy": 0, "wcet": "measured", "period": f"{{fit: {FIT}}}"}
+    usual = {"port": PORT, "fields": FIELDS, "margin": "8%", "adapt": "", "busy": 0,
+             "wcet": "measured", "period": f"{{fit: {FIT}}}"}
     return SITE.format(**usual | values)
 
 

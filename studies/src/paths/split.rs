@@ -16,19 +16,18 @@ use std::collections::BTreeMap;
 const LATE: f64 = 0.01;
 const ROUNDED: f64 = 0.99;
 /// Promised times, in multiples of the time that a message takes on average with nothing to wait for, over the part of a core
-/// that the busiest service leaves: of the random paths, and of those with all servers tried.
+/// that the busiest service leaves.
 const PROMISED: (f64, f64) = (10.0, 40.0);
-/// On few periods all servers can be tried.
+/// In ms, where all servers are tried: there are few periods then.
 const SHORT: (u64, u64) = (25, 41);
 /// Draws until a path can keep its promise.
 const DRAWS: u64 = 200;
 
-/// A path that keeps its promise, the draws before it, and what it is beside.
+/// A path whose promise can be kept.
 struct Drawn {
     chain: Chain,
     promised: Duration,
     plan: Plan,
-    refused: u64,
 }
 
 fn drawn(
@@ -37,18 +36,19 @@ fn drawn(
     mut promised: impl FnMut(&Chain, &mut ChaCha8Rng) -> Duration,
     rng: &mut ChaCha8Rng,
 ) -> Result<Drawn, Error> {
-    for refused in 0..DRAWS {
+    for _ in 0..DRAWS {
         let chain = Chain::random(services, load, rng);
         let promised = promised(&chain, rng);
         if let Some(plan) = planned(&chain, vec![within("p99", promised)])? {
-            return Ok(Drawn { chain, promised, plan, refused });
+            return Ok(Drawn { chain, promised, plan });
         }
     }
     Err(Error::Size(format!("none of {DRAWS} random paths keeps its promise")))
 }
 
-/// Tables `splits`: a row a path and rule, with what the planner reserves, what the rule does (`kept` 0: its parts cannot be kept),
-/// and what is saved; `quartiles` of the part that is saved; `least`: two services, beside the cheapest of all pairs of servers.
+/// Tables `splits`: a row a path and rule, with what the planner reserves, what the rule does (`kept` 0: its parts cannot be
+/// kept), and what is saved; `quartiles` of the part that is saved; `least`: two services, beside the cheapest of all pairs of
+/// servers.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let cases: Vec<(usize, u64)> = SERVICES.iter().flat_map(|services| LOADS.map(|load| (*services, load))).collect();
     let (sets, small) = (size.sets as usize, LOADS.len());
@@ -64,7 +64,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
         let overhead = overheads(&one.plan);
         let costs = Rule::ALL.map(|rule| split(rule, &one.chain, one.promised, LATE, &overhead));
         played(total);
-        Ok::<_, Error>((reserved(&one.plan), costs, one.refused))
+        Ok::<_, Error>((reserved(&one.plan), costs))
     };
     let beside_all = |nth: usize| {
         let (case, set) = (nth / sets, nth % sets);
@@ -78,7 +78,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     let mut splits = Csv::new(vec!["services", "load", "set", "rule", "together", "split", "saved", "kept"]);
     let mut saved: BTreeMap<(usize, u64, &str), Vec<f64>> = BTreeMap::new();
     let mut without: BTreeMap<(usize, u64, &str), u64> = BTreeMap::new();
-    for (nth, (together, costs, _)) in in_parallel(cases.len() * sets, beside_rules)?.into_iter().enumerate() {
+    for (nth, (together, costs)) in in_parallel(cases.len() * sets, beside_rules)?.into_iter().enumerate() {
         let (services, load) = cases[nth / sets];
         for (rule, cost) in Rule::ALL.into_iter().zip(costs) {
             let key = [services.to_string(), load.to_string(), (nth % sets).to_string(), rule.name().into()];
