@@ -22,7 +22,7 @@ FLOORS = [
     ["planner", "verify"],
     ["simulator", "compute", "network", "measure", "agent"],
     ["modes"],
-    ["site", "analysis", "traces", "cgroup", "policy"],
+    ["site", "analysis", "traces", "host", "cgroup", "policy"],
     ["model"],
 ]
 WIDTH, ROW, BOX_W, BOX_H, TOP = 860, 92, 110, 36, 30

@@ -7,7 +7,7 @@
 
 use crate::deadline::bind;
 use crate::manager::{Beats, Budgets, Report, ServerReport};
-use crate::{Error, Lack, Machine, Recorder};
+use crate::{Error, Lack, Machine, Recorder, Undo};
 use giusto_model::{Duration, Instant, Server, ServicePlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,18 +36,23 @@ pub trait Backend: Send {
     fn describe(&self, server: &ServicePlan) -> Vec<String>;
 
     /// Gets the cores of all its servers of a plan ready, before any service is there. `servers` is not empty.
-    fn prepare(&mut self, _servers: &[&ServicePlan], _on: Ground, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        _servers: &[&ServicePlan],
+        _on: Ground,
+        _record: &mut dyn Recorder<Undo>,
+    ) -> Result<(), Error> {
         Ok(())
     }
 
     /// Gets the core of one more server ready, while others are in force.
-    fn admit(&mut self, _server: &ServicePlan, _on: Ground, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn admit(&mut self, _server: &ServicePlan, _on: Ground, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Ok(())
     }
 
     /// Keeps `members` to the core of `server`, which may be another one than before, or under it, if it is in force.
     /// Called again for members that have come since, and with a process that is about to run its program.
-    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error>;
+    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error>;
 
     /// Leaves `threads` of `server`, which may have them, to another server of their service, which keeps them next.
     fn part_with(&mut self, _server: &ServicePlan, _threads: &[u32]) -> Result<(), Error> {
@@ -59,12 +64,13 @@ pub trait Backend: Send {
 
     /// Puts `server` in force for `members`, which are kept; returns what is to be told. In force already, also for
     /// those that have come since.
-    fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<String, Error>;
+    fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>)
+        -> Result<String, Error>;
 
     /// Changes a server that is in force from `from` to `to`: budget, period, criticality or cap, not its kind or core.
     /// A smaller one counts at once, a larger one as its kind allows without overload. Errors: `from` stays in force.
     /// One that it does not hold is passed over.
-    fn set(&mut self, from: &ServicePlan, to: &ServicePlan, record: &mut dyn Recorder) -> Result<(), Error>;
+    fn set(&mut self, from: &ServicePlan, to: &ServicePlan, record: &mut dyn Recorder<Undo>) -> Result<(), Error>;
 
     /// Takes `server` from its members, which go on as ordinary ones on the same core.
     fn release(&mut self, server: &ServicePlan) -> Result<(), Error> {
@@ -94,12 +100,18 @@ pub trait Backend: Send {
     }
 
     /// Keeps processes without a server to `core`, which it enforces on; `capped`: they have a cap besides.
-    fn confine(&self, processes: &[u32], core: u32, _capped: bool, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn confine(
+        &self,
+        processes: &[u32],
+        core: u32,
+        _capped: bool,
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<(), Error> {
         processes.iter().try_for_each(|&pid| bind(pid, core, record))
     }
 
     /// Takes processes off its cores, to where the kernel balances load; false: it has taken no core from the kernel.
-    fn keep_off(&self, _processes: &[u32], _record: &mut dyn Recorder) -> Result<bool, Error> {
+    fn keep_off(&self, _processes: &[u32], _record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         Ok(false)
     }
 
@@ -116,7 +128,7 @@ pub trait Backend: Send {
         _server: &ServicePlan,
         _agent: u32,
         (_cost, _spacing): (Duration, Duration),
-        _record: &mut dyn Recorder,
+        _record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Contained {
         name: &str,
         process: &Process,
         cores: &[u32],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Option<Contained>, Error> {
         let Some(tree) = Tree::find() else { return Ok(None) };
         let folder = folder_name(name);
@@ -242,7 +242,7 @@ impl Controller {
 }
 
 /// For the groups directly below the root (v2).
-fn enable(root: &Path, controller: &str, record: &mut dyn Recorder) -> Result<(), Error> {
+fn enable(root: &Path, controller: &str, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     let control = root.join("cgroup.subtree_control");
     let enabled = Real.read(&control).map_err(|why| broken("read", &control, &why))?;
     if enabled.split_whitespace().any(|one| one == controller) {

@@ -68,7 +68,7 @@ impl CpuGroup {
         files: &dyn Files,
         tree: &CpuTree,
         name: &str,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Self, Error> {
         let mut folder = tree.root().join(format!("giusto.{name}"));
         if files.is_folder(&folder) {
@@ -131,7 +131,7 @@ impl CpuGroup {
     }
 
     /// Moves a process in with all its threads; false if it was here already, as what is born here is, or has gone.
-    pub(crate) fn take_in(&self, files: &dyn Files, pid: u32, record: &mut dyn Recorder) -> Result<bool, Error> {
+    pub(crate) fn take_in(&self, files: &dyn Files, pid: u32, record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         let (Some(process), Some(home)) = (Thread::of(pid), self.tree.of_thread(files, pid)) else { return Ok(false) };
         if home == self.folder {
             return Ok(false);

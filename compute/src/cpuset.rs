@@ -67,7 +67,7 @@ impl Cpusets {
         files: &dyn Files,
         pid: u32,
         core: Option<u32>,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let Some(process) = Thread::of(pid) else { return Ok(()) };
         let Some(home) = self.of_thread(files, pid) else { return Ok(()) };
@@ -108,7 +108,7 @@ impl Cpusets {
 
     /// Moves all others that sit in the root to the cores that are left (v1, where nothing balances the root from now on,
     /// so that who last ran on a core of ours would stay there). They return when the cpuset of the rest goes.
-    pub(crate) fn make_room(&self, files: &dyn Files, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn make_room(&self, files: &dyn Files, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let rest = self.rest();
         if matches!(self, Cpusets::V2(_)) || !files.is_folder(&rest) {
             return Ok(());
@@ -133,7 +133,7 @@ impl Cpusets {
         tid: u32,
         home: &Path,
         target: &Path,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let Some(thread) = Thread::of(tid) else { return Ok(()) };
         self.record_mask(files, tid, home, record)?;
@@ -151,7 +151,7 @@ impl Cpusets {
         files: &dyn Files,
         tid: u32,
         home: &Path,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::allowed(tid)) else { return Ok(()) };
         if self.effective(files, home).is_some_and(|all| all == cores) {
@@ -214,7 +214,7 @@ pub(crate) fn on_core(folder: &Path) -> bool {
     folder.ancestors().any(|at| at.file_name().and_then(|name| number(name.to_str()?)) == Some(true))
 }
 
-pub(crate) fn make(files: &dyn Files, path: PathBuf, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
+pub(crate) fn make(files: &dyn Files, path: PathBuf, record: &mut dyn Recorder<Undo>) -> Result<PathBuf, Error> {
     intend(record, Undo::Folder(path.clone()))?;
     files.make(&path).map_err(|why| kernel(format!("make {}", path.display()), &why))?;
     Ok(path)

@@ -43,7 +43,7 @@ impl Isolated {
     ///
     /// Errors: an earlier Giusto's cpusets are there or another cpuset holds a core (nothing was changed then); the kernel
     /// refuses. Takes some milliseconds.
-    pub fn new(cpusets: &Cpusets, cores: &[u32], record: &mut dyn Recorder) -> Result<Self, Error> {
+    pub fn new(cpusets: &Cpusets, cores: &[u32], record: &mut dyn Recorder<Undo>) -> Result<Self, Error> {
         let mut cores = cores.to_vec();
         cores.sort_unstable();
         cores.dedup();
@@ -75,7 +75,7 @@ impl Isolated {
     /// to be called again for processes that have come from elsewhere since.
     ///
     /// Errors: a core that is not isolated; a thread with a reservation that Giusto did not make; the kernel refuses.
-    pub fn confine(&self, processes: &[u32], core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn confine(&self, processes: &[u32], core: u32, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         if !self.has(core) {
             return Err(Error::NoCore { core, online: self.cores.clone() });
         }
@@ -83,11 +83,11 @@ impl Isolated {
     }
 
     /// Moves processes off the isolated cores, to where the kernel balances load.
-    pub fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         self.place(processes, None, record)
     }
 
-    fn place(&self, processes: &[u32], core: Option<u32>, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn place(&self, processes: &[u32], core: Option<u32>, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         processes.iter().try_for_each(|&pid| self.cpusets.place(&Real, pid, core, record))
     }
 
@@ -99,7 +99,12 @@ impl Isolated {
     /// if another does the work later. Errors: another kind of server than `constant_bandwidth`; no thread dominates; the
     /// kernel refuses, also after one period of patience (bandwidth that others freed returns only then). A
     /// thread that sleeps since before it was confined is woken for a moment (see README.md).
-    pub fn reserve(&self, processes: &[u32], server: &Server, record: &mut dyn Recorder) -> Result<Reserved, Error> {
+    pub fn reserve(
+        &self,
+        processes: &[u32],
+        server: &Server,
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<Reserved, Error> {
         if server.kind != ServerKind::ConstantBandwidth {
             return Err(Error::Kind(server.kind));
         }
@@ -202,7 +207,7 @@ fn took_over(reserved: u32, worked: &[(u64, u32)]) -> Option<u32> {
 }
 
 /// Gives a thread another policy, its old one recorded.
-pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder) -> Result<(), Error> {
+pub fn reschedule(tid: u32, attr: &Attr, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     let thread = Thread::of(tid).ok_or(Error::Gone(tid))?;
     let kernel = |why: io::Error| Error::Kernel { doing: format!("reschedule thread {tid}"), why: why.to_string() };
     let before = sched::get(tid).map_err(kernel)?;
@@ -223,7 +228,7 @@ pub fn prompt(
     budget: giusto_model::Duration,
     deadline: giusto_model::Duration,
     period: giusto_model::Duration,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<(), Error> {
     let thread = Thread::of(tid).ok_or(Error::Gone(tid))?;
     let before = sched::get(tid).map_err(|_| Error::Gone(tid))?;
@@ -242,7 +247,7 @@ pub fn prompt(
 
 /// Binds a process with all its threads to one core by plain affinity; its later threads and children stay there too. One that
 /// has gone is passed over.
-pub fn bind(pid: u32, core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+pub fn bind(pid: u32, core: u32, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     for tid in sched::threads(pid) {
         let (Some(thread), Ok(cores)) = (Thread::of(tid), sched::allowed(tid)) else { continue };
         if cores == [core] {

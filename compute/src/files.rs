@@ -1,6 +1,5 @@
 //! The cgroup tree's files as a trait, so that v1 and v2 can be tried on an imitation that keeps the kernel's rules.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -20,20 +19,12 @@ pub(crate) trait Files {
     fn below(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 }
 
-/// The text of a file that the kernel makes. It has no size, so that [`fs::read_to_string`] reads it in small pieces: six system
-/// calls more for a `/proc/PID/stat`.
-pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut text = String::with_capacity(4096);
-    fs::File::open(path)?.take(u64::MAX).read_to_string(&mut text)?;
-    Ok(text)
-}
-
 /// This machine's.
 pub(crate) struct Real;
 
 impl Files for Real {
     fn read(&self, path: &Path) -> io::Result<String> {
-        read(path)
+        giusto_host::read(path)
     }
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         // Not fs::write: a control file that is not there is an error, not to be made. Of nothing the kernel is told by a line

@@ -230,7 +230,7 @@ pub(crate) struct Dying {
     pub(crate) all: Vec<Undo>,
 }
 
-impl Recorder for Dying {
+impl Recorder<Undo> for Dying {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         if self.left == 0 {
             if self.recorded {
@@ -244,7 +244,7 @@ impl Recorder for Dying {
     }
 }
 
-fn all_of_it(tree: &Imitation, record: &mut dyn Recorder) -> Result<(), Error> {
+fn all_of_it(tree: &Imitation, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     tree.cpusets().isolate(tree, &[1, 2], record)?;
     tree.cpusets().place(tree, std::process::id(), Some(1), record)?;
     tree.cpusets().place(tree, std::process::id(), None, record)

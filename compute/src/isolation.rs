@@ -16,7 +16,12 @@ impl Cpusets {
     /// v1 needs an exclusive cpuset a core, a balanced one that holds the rest, and the root's `sched_load_balance` off; v2
     /// a partition a core; both that no cpuset beside them has the core (`neighbours.rs`). Errors, before anything is
     /// changed: an earlier Giusto's cpusets are there, another cpuset keeps one of the cores; later: the kernel refuses.
-    pub(crate) fn isolate(&self, files: &dyn Files, cores: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn isolate(
+        &self,
+        files: &dyn Files,
+        cores: &[u32],
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<(), Error> {
         let outer = files.below(self.root()).map_err(|why| kernel(format!("list {}", self.root().display()), &why))?;
         if let Some(leftover) = outer.into_iter().find(|folder| ours(folder)) {
             return Err(Error::Leftover(leftover));
@@ -37,7 +42,7 @@ impl Cpusets {
         root: &Path,
         cores: &[u32],
         neighbours: &[Neighbour],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let memory = read(files, &root.join("cpuset.mems"))?;
         let all = parse_cores(&read(files, &root.join("cpuset.cpus"))?);
@@ -71,7 +76,7 @@ impl Cpusets {
         root: &Path,
         cores: &[u32],
         neighbours: &[Neighbour],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let control = root.join("cgroup.subtree_control");
         if !read(files, &control)?.split_whitespace().any(|c| c == "cpuset") {

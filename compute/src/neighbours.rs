@@ -134,7 +134,7 @@ impl Cpusets {
         files: &dyn Files,
         neighbours: &[Neighbour],
         cores: &[u32],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         // Those that keep their cores to themselves have none of these.
         for one in neighbours.iter().filter(|one| one.tasks == 0 || one.exclusive.is_none()) {
@@ -157,7 +157,7 @@ impl Cpusets {
     }
 
     /// Kernels before 6.2 forget a thread's own mask when its cpuset changes.
-    fn record_masks(&self, files: &dyn Files, of: &Neighbour, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn record_masks(&self, files: &dyn Files, of: &Neighbour, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let members = self.members(files, &of.folder);
         members.into_iter().try_for_each(|tid| self.record_mask(files, tid, &of.folder, record))
     }
@@ -169,7 +169,7 @@ pub(crate) fn held(files: &dyn Files, cpusets: &Cpusets) -> Vec<Held> {
 }
 
 /// Makes something shared that was not.
-fn clear(files: &dyn Files, of: &Neighbour, flag: &str, record: &mut dyn Recorder) -> Result<(), Error> {
+fn clear(files: &dyn Files, of: &Neighbour, flag: &str, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     let path = of.folder.join(flag);
     match files.read(&path) {
         Ok(old) if old.trim() == "1" => change(files, path, &old, "0", record),
@@ -178,7 +178,7 @@ fn clear(files: &dyn Files, of: &Neighbour, flag: &str, record: &mut dyn Recorde
 }
 
 /// Makes a partition without tasks an ordinary cpuset.
-fn dissolve(files: &dyn Files, of: &Neighbour, record: &mut dyn Recorder) -> Result<(), Error> {
+fn dissolve(files: &dyn Files, of: &Neighbour, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     let path = of.folder.join(PARTITION);
     let state = files.read(&path).unwrap_or_default();
     // What is wrong with it cannot be written back, and need not be: the kernel finds out again.
@@ -192,7 +192,7 @@ fn narrow(
     of: &Neighbour,
     list: &str,
     cores: &[u32],
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<(), Error> {
     let path = of.folder.join(list);
     let Ok(old) = files.read(&path) else { return Ok(()) };
@@ -203,7 +203,13 @@ fn narrow(
     change(files, path, &old, &join(&left), record)
 }
 
-fn change(files: &dyn Files, path: PathBuf, old: &str, new: &str, record: &mut dyn Recorder) -> Result<(), Error> {
+fn change(
+    files: &dyn Files,
+    path: PathBuf,
+    old: &str,
+    new: &str,
+    record: &mut dyn Recorder<Undo>,
+) -> Result<(), Error> {
     intend(record, Undo::File { path: path.clone(), value: old.trim().into() })?;
     match set(files, &path, new) {
         // Its owner has removed it meanwhile.

@@ -289,7 +289,7 @@ struct Meddler<'t> {
     all: Vec<Undo>,
 }
 
-impl Recorder for Meddler<'_> {
+impl Recorder<Undo> for Meddler<'_> {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         let (Undo::File { path, .. } | Undo::Folder(path)) = undo else { return self.all.intend(undo) };
         if *path == self.when {

@@ -30,7 +30,7 @@ impl Parked {
     ///
     /// Errors: the machine cannot, or threads under SCHED_DEADLINE need the core; members of a cpuset have no other
     /// core (cgroup v1).
-    pub fn new(core: u32, record: &mut dyn Recorder) -> Result<Parked, Error> {
+    pub fn new(core: u32, record: &mut dyn Recorder<Undo>) -> Result<Parked, Error> {
         let path = switch(core);
         let lacks = |why: &io::Error| lack(&path, why);
         if Real.read(&path).map_err(|why| lacks(&why))?.trim() == "0" {

@@ -2,7 +2,7 @@
 
 use crate::cpu_group::{CpuGroup, CpuTree};
 use crate::files::{Files, Real};
-use crate::{Error, Lack, Recorder};
+use crate::{Error, Lack, Recorder, Undo};
 use giusto_model::{Bandwidth, Duration};
 
 /// What EINVAL means.
@@ -43,7 +43,7 @@ impl Quota {
         share: Bandwidth,
         period: Duration,
         processes: &[u32],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Self, Error> {
         Quota::new_in(&Real, name, share, period, processes, record)
     }
@@ -54,7 +54,7 @@ impl Quota {
         share: Bandwidth,
         period: Duration,
         processes: &[u32],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Self, Error> {
         let tree = tree(files).map_err(Error::Lacks)?;
         let mut quota = Quota { group: CpuGroup::make(files, &tree, name, record)?, in_force_us: None };
@@ -88,11 +88,11 @@ impl Quota {
     /// Moves processes in that came later. What members fork is in already.
     ///
     /// Errors: a real-time thread; the kernel refuses.
-    pub fn take_in(&self, processes: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn take_in(&self, processes: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         self.take_in_in(&Real, processes, record)
     }
 
-    fn take_in_in(&self, files: &dyn Files, processes: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn take_in_in(&self, files: &dyn Files, processes: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         processes.iter().try_for_each(|&pid| self.group.take_in(files, pid, record).map(|_| ()))
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_ms(50);
 
-    fn capped(files: &Imitation, share: &str, record: &mut dyn Recorder) -> Result<Quota, Error> {
+    fn capped(files: &Imitation, share: &str, record: &mut dyn Recorder<Undo>) -> Result<Quota, Error> {
         Quota::new_in(files, "batch", share.parse().unwrap(), PERIOD, &[std::process::id()], record)
     }
 

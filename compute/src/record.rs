@@ -1,10 +1,11 @@
 //! What is to be undone, recorded before it is done.
 
+pub use giusto_host::Recorder;
+
 use crate::sched::{Attr, Thread};
 use crate::Error;
 use giusto_model::{Bandwidth, Process};
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// One change, as its undoing. Written down *before* the change is made, so it may describe one that never was: undoing that
@@ -134,21 +135,7 @@ impl std::fmt::Display for Undo {
     }
 }
 
-/// Keeps what is to be undone. A change is only made after `intend` has returned.
-pub trait Recorder {
-    /// Writes it down so that it survives a crash. On an error the change is not made.
-    fn intend(&mut self, undo: &Undo) -> io::Result<()>;
-}
-
-/// In memory only: for changes that end with the process anyway, and for tests.
-impl Recorder for Vec<Undo> {
-    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
-        self.push(undo.clone());
-        Ok(())
-    }
-}
-
 /// Writes it down before a change.
-pub(crate) fn intend(record: &mut dyn Recorder, undo: Undo) -> Result<(), Error> {
+pub(crate) fn intend(record: &mut dyn Recorder<Undo>, undo: Undo) -> Result<(), Error> {
     record.intend(&undo).map_err(Error::Journal)
 }

@@ -62,7 +62,7 @@ impl RtGroup {
         core: u32,
         server: &Server,
         processes: &[u32],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Self, Error> {
         let online = crate::cores::online();
         if !online.contains(&core) {
@@ -80,7 +80,7 @@ impl RtGroup {
         name: &str,
         core: u32,
         server: &Server,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Self, Error> {
         accepts(server)?;
         let group = CpuGroup::make(files, tree, name, record)?;
@@ -115,7 +115,7 @@ impl RtGroup {
     /// not real-time until then.
     ///
     /// Errors: a thread under SCHED_DEADLINE; the kernel refuses.
-    pub fn take_in(&mut self, processes: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn take_in(&mut self, processes: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         for &pid in processes {
             let reserved = |tid: &u32| sched::get(*tid).is_ok_and(|attr| attr.policy == sched::DEADLINE);
             if let Some(tid) = sched::threads(pid).into_iter().find(reserved) {
@@ -130,7 +130,7 @@ impl RtGroup {
         Ok(())
     }
 
-    fn take_in_thread(&mut self, tid: u32, came: bool, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn take_in_thread(&mut self, tid: u32, came: bool, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let known = |member: &Member| member.taken_in && member.thread.alive();
         let (Some(thread), false) = (Thread::of(tid), self.members.get(&tid).is_some_and(known)) else { return Ok(()) };
         let (Ok(before), Ok(cores)) = (sched::get(tid), sched::allowed(tid)) else { return Ok(()) };

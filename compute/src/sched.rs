@@ -1,45 +1,12 @@
 //! Threads and their scheduling attributes: the system calls, and who a thread is.
 
-use crate::files;
+pub use giusto_host::Thread;
+
+use giusto_host::read;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::{fs, io, mem};
-
-/// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Thread {
-    /// Thread id; a process's id is that of its first thread.
-    pub tid: u32,
-    /// `starttime` of /proc/TID/stat.
-    pub started: u64,
-}
-
-impl Thread {
-    /// The thread that has this id now; `None` if there is none or it is a zombie.
-    pub fn of(tid: u32) -> Option<Thread> {
-        let stat = files::read(format!("/proc/{tid}/stat")).ok()?;
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?;
-        let started = fields.nth(18)?.parse().ok()?;
-        (state != "Z" && state != "X").then_some(Thread { tid, started })
-    }
-
-    /// How long it has been there; `None` where that cannot be told.
-    pub fn age(self) -> Option<std::time::Duration> {
-        // SAFETY: no arguments that could be wrong.
-        let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let now_ms = now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000;
-        let since_ms = self.started.checked_mul(1_000)?.checked_div(ticks)?;
-        Some(std::time::Duration::from_millis(now_ms.saturating_sub(since_ms)))
-    }
-
-    /// Whether this very thread still lives.
-    pub fn alive(self) -> bool {
-        Thread::of(self.tid) == Some(self)
-    }
-}
 
 /// The threads of a process, ascending; empty if it has gone.
 pub fn threads(pid: u32) -> Vec<u32> {
@@ -56,7 +23,7 @@ pub(crate) fn is_process(tid: u32) -> bool {
 
 /// The process of a thread; `None` if it has gone.
 pub fn process_of(tid: u32) -> Option<u32> {
-    let status = files::read(format!("/proc/{tid}/status")).unwrap_or_default();
+    let status = read(format!("/proc/{tid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
@@ -114,7 +81,7 @@ fn alive() -> Rc<Vec<Row>> {
 fn read_alive() -> Vec<Row> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
     let row = |pid: u32| {
-        let stat = files::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = read(format!("/proc/{pid}/stat")).ok()?;
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next().filter(|state| !["Z", "X"].contains(state));
         state.and(Some((pid, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)))
@@ -124,7 +91,7 @@ fn read_alive() -> Vec<Row> {
 
 /// Whether a thread runs or wants to.
 pub(crate) fn is_running(tid: u32) -> bool {
-    files::read(format!("/proc/{tid}/stat"))
+    read(format!("/proc/{tid}/stat"))
         .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" R")))
 }
 
@@ -154,7 +121,7 @@ pub(crate) fn leaders() -> std::collections::BTreeSet<u32> {
 
 /// Parent, group and session of a process.
 fn family(pid: u32) -> Option<(u32, u32, u32)> {
-    let stat = files::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1).map(|field| field.parse().ok());
     Some((fields.next()??, fields.next()??, fields.next()??))
 }
@@ -171,7 +138,7 @@ pub(crate) fn processes() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
     let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     all.filter(|pid| {
-        let stat = files::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = read(format!("/proc/{pid}/stat")).unwrap_or_default();
         let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
         flags.is_some_and(|flags| flags & KERNEL_THREAD == 0)
     })
@@ -180,7 +147,7 @@ pub(crate) fn processes() -> Vec<u32> {
 
 /// Processor time a thread has had so far, in ns; 0 if it has gone.
 pub fn cpu_time_ns(tid: u32) -> u64 {
-    let text = files::read(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+    let text = read(format!("/proc/{tid}/schedstat")).unwrap_or_default();
     text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
@@ -302,19 +269,19 @@ pub fn leave(tid: u32, attr: &Attr) -> io::Result<()> {
 
 /// `sched_deadline_period_max_us` in ns; the kernel's default where it cannot be read.
 fn period_max_ns() -> u64 {
-    let text = files::read("/proc/sys/kernel/sched_deadline_period_max_us").unwrap_or_default();
+    let text = read("/proc/sys/kernel/sched_deadline_period_max_us").unwrap_or_default();
     text.trim().parse::<u64>().map_or(NOTHING.1, |us| us.saturating_mul(1_000))
 }
 
 /// The core that a thread runs on, or ran on last.
 pub(crate) fn core(tid: u32) -> Option<u32> {
-    let stat = files::read(format!("/proc/{tid}/stat")).ok()?;
+    let stat = read(format!("/proc/{tid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 
 /// Whether a thread runs, or waits for its core.
 pub fn wants_to_run(tid: u32) -> bool {
-    let stat = files::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let stat = read(format!("/proc/{tid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
@@ -345,9 +312,9 @@ pub fn affinity(tid: u32) -> io::Result<Vec<u32>> {
 /// Cores a thread may run on, ascending, with those that are offline now: what to give it back once they are there
 /// again. Read from its status, as [`affinity`] leaves out what is offline at that instant, and a core may come back meanwhile.
 pub(crate) fn allowed(tid: u32) -> io::Result<Vec<u32>> {
-    let status = files::read(format!("/proc/{tid}/status"))?;
+    let status = read(format!("/proc/{tid}/status"))?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
-    let present = files::read("/sys/devices/system/cpu/present")?;
+    let present = read("/sys/devices/system/cpu/present")?;
     let present = crate::cores::parse_cores(&present);
     Ok(crate::cores::parse_cores(list).into_iter().filter(|core| present.contains(core)).collect())
 }
@@ -417,14 +384,5 @@ mod tests {
         })
         .join()
         .unwrap();
-    }
-
-    #[test]
-    fn an_id_that_is_reused_is_another_thread() {
-        let own = Thread::of(std::process::id()).unwrap();
-        assert!(own.alive());
-        assert!(own.age().unwrap() < std::time::Duration::from_secs(3600), "{:?}", own.age());
-        assert!(!Thread { started: own.started + 1, ..own }.alive());
-        assert_eq!(Thread::of(u32::MAX), None);
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 /// gone are passed over.
 ///
 /// Errors: what is to be undone cannot be written down; a signal is not allowed.
-pub fn stop(processes: &dyn Fn() -> Vec<u32>, record: &mut dyn Recorder) -> Result<(), Error> {
+pub fn stop(processes: &dyn Fn() -> Vec<u32>, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     let mut stopped = Vec::new();
     loop {
         let new: Vec<Thread> =

@@ -13,7 +13,7 @@
 //! SCHED_DEADLINE is there to compare: it enforces at ticks where the kernel has no high-resolution preemption (HRTICK).
 
 use giusto_compute::manager::{Handle, Managed, Manager, Order, Report};
-use giusto_compute::{sched, Isolated, Recorder};
+use giusto_compute::{sched, Isolated, Recorder, Undo};
 use giusto_daemon::{Journal, Signals, Watchdog};
 use giusto_measure::{Asked, Resource, Spread, SupplyPlan, SupplyProcess, SupplyReport};
 use giusto_model::{Cap, Duration, Server, ServerKind};
@@ -188,7 +188,7 @@ impl Bench<'_> {
     }
 
     fn managed(&mut self, pids: &[u32]) -> Result<(Manager, Vec<Handle>), Failure> {
-        let record: &mut dyn Recorder = &mut self.journal;
+        let record: &mut dyn Recorder<Undo> = &mut self.journal;
         Manager::prepare(record)?;
         let manager = Manager::start(self.core, Order::Edf, self.watchdog.beats())?;
         let mut handles = Vec::new();

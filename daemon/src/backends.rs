@@ -1,7 +1,7 @@
 //! The backends of a deployment.
 
 use crate::Error;
-use giusto_compute::{backend, bind, Backend, Ground, Recorder};
+use giusto_compute::{backend, bind, Backend, Ground, Recorder, Undo};
 use giusto_model::{Backend as Name, ServicePlan};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Backends {
         &mut self,
         servers: &[ServicePlan],
         on: Ground,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         for name in Name::ALL {
             let own: Vec<&ServicePlan> = servers.iter().filter(|server| server.backend == name).collect();
@@ -80,7 +80,7 @@ impl Backends {
         pid: u32,
         core: u32,
         capped: bool,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), giusto_compute::Error> {
         if let Some(own) = self.all().find(|one| one.has(core)) {
             // Also out of the cpuset of a core where it was before.

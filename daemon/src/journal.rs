@@ -188,7 +188,7 @@ impl Journal {
     }
 }
 
-impl Recorder for Journal {
+impl Recorder<Undo> for Journal {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         self.write_down(of_compute(undo))
     }

@@ -123,7 +123,7 @@ fn tell(network: &Network) {
     }
 }
 
-impl giusto_network::Recorder for Journal {
+impl giusto_network::Recorder<giusto_network::Undo> for Journal {
     fn intend(&mut self, undo: &giusto_network::Undo) -> io::Result<()> {
         self.write_down(Change::Network(undo.clone()))
     }

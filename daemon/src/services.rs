@@ -556,7 +556,7 @@ impl Drop for Running {
 /// What is to be written down goes to the caller that prepares a start.
 struct Written<'a, 'b>(&'a mut Prepare<'b>);
 
-impl Recorder for Written<'_, '_> {
+impl Recorder<Undo> for Written<'_, '_> {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         (self.0)(Before::Made(undo.clone()))
     }

@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"giusto.dev/messaging/fleet"
 )
 
 // Broker is a running giusto-broker, or the stock nsqd of bench/stock.
@@ -25,21 +26,15 @@ type Broker struct {
 // Start runs a program that prints its two addresses in its first line. The program ends with the process that started it.
 func Start(path string, arguments ...string) (*Broker, error) {
 	command := exec.Command(path, arguments...)
-	command.Stderr = os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
-	}
+	line, err := fleet.Ready(command)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s did not start: %v", path, err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
 	words := strings.Fields(line)
-	if err != nil || len(words) < 5 {
+	if len(words) < 5 {
 		command.Process.Kill()
 		command.Wait()
-		return nil, fmt.Errorf("%s did not start: %s %v", path, line, err)
+		return nil, fmt.Errorf("%s did not start: %s", path, line)
 	}
 	return &Broker{command, strings.TrimSuffix(words[2], ","), words[4]}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,28 +16,23 @@ import (
 	"time"
 
 	"github.com/nsqio/go-nsq"
+	"giusto.dev/messaging/fleet"
 	"giusto.dev/messaging/settings"
 )
 
 // TestMain makes this program a broker of its own where a test wants one that it can kill.
 func TestMain(m *testing.M) {
-	path := os.Getenv("BROKER_FILE")
-	if path == "" {
-		os.Exit(m.Run())
-	}
-	s, err := settings.Read(path)
-	if err != nil {
-		panic(err)
-	}
-	b, err := Start(s, func(string, ...any) {})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(b.Addr(), b.HTTPAddr())
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	<-end
-	b.Stop()
+	fleet.Main(m, func(file string) (string, func(), error) {
+		s, err := settings.Read(file)
+		if err != nil {
+			return "", nil, err
+		}
+		b, err := Start(s, func(string, ...any) {})
+		if err != nil {
+			return "", nil, err
+		}
+		return fmt.Sprint(b.Addr(), " ", b.HTTPAddr()), b.Stop, nil
+	})
 }
 
 // child runs a broker in a process of its own.
@@ -46,17 +40,9 @@ func child(t testing.TB, data, text string) (command *exec.Cmd, tcp, http string
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	os.WriteFile(file, []byte(fmt.Sprintf("listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: 1\ndata: %s\n%s", data, text)), 0o600)
-	command = exec.Command("/bin/sh", "-c", "ulimit -n ${FILES:-$(ulimit -Hn)}; exec \"$0\"", os.Args[0])
-	command.Env = append(os.Environ(), "BROKER_FILE="+file)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	self := fleet.Self(file)
+	command = exec.Command("/bin/sh", append([]string{"-c", "ulimit -n ${FILES:-$(ulimit -Hn)}; exec \"$@\"", "sh"}, self.Args...)...)
+	line, err := fleet.Ready(command)
 	words := strings.Fields(line)
 	if err != nil || len(words) != 2 {
 		t.Fatal("no broker: ", line, err)

@@ -3,7 +3,6 @@
 package client
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,29 +19,24 @@ import (
 
 	"github.com/nsqio/go-nsq"
 	"giusto.dev/messaging/broker"
+	"giusto.dev/messaging/fleet"
 	"giusto.dev/messaging/settings"
 	"giusto.dev/messaging/wire"
 )
 
 // TestMain makes this program a broker where a test wants one that it can kill.
 func TestMain(m *testing.M) {
-	path := os.Getenv("BROKER_FILE")
-	if path == "" {
-		os.Exit(m.Run())
-	}
-	s, err := settings.Read(path)
-	if err != nil {
-		panic(err)
-	}
-	b, err := broker.Start(s, func(string, ...any) {})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println("ready")
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	<-end
-	b.Stop()
+	fleet.Main(m, func(file string) (string, func(), error) {
+		s, err := settings.Read(file)
+		if err != nil {
+			return "", nil, err
+		}
+		b, err := broker.Start(s, func(string, ...any) {})
+		if err != nil {
+			return "", nil, err
+		}
+		return "ready", b.Stop, nil
+	})
 }
 
 // daemon is a broker in a process of its own, that comes back at the same address.
@@ -74,17 +67,8 @@ func start(t *testing.T, name, topics string) *daemon {
 
 func (d *daemon) begin(t *testing.T) {
 	t.Helper()
-	d.command = exec.Command(os.Args[0])
-	d.command.Env = append(os.Environ(), "BROKER_FILE="+d.file)
-	d.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := d.command.StdoutPipe()
-	if err == nil {
-		err = d.command.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+	d.command = fleet.Self(d.file)
+	if line, err := fleet.Ready(d.command); err != nil {
 		t.Fatal("no broker: ", line, err)
 	}
 }

@@ -11,38 +11,30 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"giusto.dev/messaging/fleet"
 	"giusto.dev/messaging/wire"
 )
 
 // TestMain makes this program a distributor where a test wants one that it can kill.
 func TestMain(m *testing.M) {
-	path := os.Getenv("DISTRIBUTOR_FILE")
-	if path == "" {
-		os.Exit(m.Run())
-	}
-	s, err := Read(path)
-	if err != nil {
-		panic(err)
-	}
-	d, err := Start(s, func(format string, values ...any) { fmt.Fprintf(os.Stderr, format+"\n", values...) })
-	if err != nil {
-		panic(err)
-	}
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	select {
-	case <-end:
-		d.Stop()
-	case err := <-d.Failed():
-		panic(err)
-	}
+	fleet.Main(m, func(file string) (string, func(), error) {
+		s, err := Read(file)
+		if err != nil {
+			return "", nil, err
+		}
+		d, err := Start(s, func(format string, values ...any) { fmt.Fprintf(os.Stderr, format+"\n", values...) })
+		if err != nil {
+			return "", nil, err
+		}
+		go func() { panic(<-d.Failed()) }()
+		return "ready", d.Stop, nil
+	})
 }
 
 // start runs one in this process.
@@ -83,14 +75,12 @@ func newDaemon(t *testing.T, text string) *daemon {
 
 func (d *daemon) begin(t *testing.T) {
 	t.Helper()
-	d.command = exec.Command(os.Args[0])
-	d.command.Env = append(os.Environ(), "DISTRIBUTOR_FILE="+d.file)
-	d.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if testing.Verbose() {
-		d.command.Stderr = os.Stderr
+	d.command = fleet.Self(d.file)
+	if !testing.Verbose() {
+		d.command.Stderr = io.Discard
 	}
-	if err := d.command.Start(); err != nil {
-		t.Fatal(err)
+	if line, err := fleet.Ready(d.command); err != nil {
+		t.Fatal("no distributor: ", line, err)
 	}
 }
 

@@ -41,12 +41,7 @@ func Launch(line func(string), path string, arguments ...string) (*Process, erro
 // Start starts it, or starts it again.
 func (p *Process) Start() error {
 	command := exec.Command(p.path, p.arguments...)
-	command.Stderr = os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
-	}
+	out, err := begin(command)
 	if err != nil {
 		return err
 	}

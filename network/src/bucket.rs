@@ -91,7 +91,7 @@ impl Packets {
         &mut self,
         namespace: &Namespace,
         link: &Link,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         self.attach(namespace, link, &[Direction::Sent], record)?;
         self.limit = Limit::DropSent;
@@ -104,7 +104,7 @@ impl Packets {
     }
 
     /// Whether the end has our fq.
-    fn queue(&self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder) -> Result<bool, Error> {
+    fn queue(&self, namespace: &Namespace, link: &Link, record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         let failed = |doing: &str| {
             let doing = format!("{doing} {}", link.name);
             move |source| Error::kernel(doing, source)
@@ -129,7 +129,7 @@ impl Packets {
         namespace: &Namespace,
         link: &Link,
         directions: &[Direction],
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let failed = |doing: &str| {
             let doing = format!("{doing} {}", link.name);

@@ -33,7 +33,7 @@ pub(crate) fn settle(
     up: bool,
     needs: Needs,
     claimed: &BTreeSet<Thread>,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<Vec<Thread>, Error> {
     if needs.veth || needs.sorts {
         switch_offloads(namespace, link, needs, record)?;
@@ -84,7 +84,7 @@ pub(crate) fn schedule(
     name: &str,
     threads: &[Thread],
     goal: &Attributes,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<(), Error> {
     for &thread in threads {
         let failed = |source: io::Error| match source.raw_os_error() {
@@ -94,7 +94,7 @@ pub(crate) fn schedule(
             },
             _ => Error::kernel(format!("give thread {} of {name} its priority and core", thread.tid), source),
         };
-        let now = match thread.attributes() {
+        let now = match Attributes::read(thread) {
             Err(_) if !thread.alive() => continue, // there will be another one, and an event
             now => now.map_err(failed)?,
         };
@@ -106,7 +106,7 @@ pub(crate) fn schedule(
             continue;
         }
         record.intend(&Undo::PacketThread { thread, before: now }).map_err(Error::Journal)?;
-        match thread.set(goal) {
+        match goal.set(thread) {
             Err(_) if !thread.alive() => {}
             done => done.map_err(failed)?,
         }
@@ -120,7 +120,7 @@ pub(crate) fn send_interrupts(
     namespace: &Namespace,
     link: &Link,
     core: u32,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<Option<String>, Error> {
     let goal = core.to_string();
     let mut fixed = Vec::new();
@@ -145,7 +145,12 @@ pub(crate) fn send_interrupts(
     }))
 }
 
-fn switch_offloads(namespace: &Namespace, link: &Link, needs: Needs, record: &mut dyn Recorder) -> Result<(), Error> {
+fn switch_offloads(
+    namespace: &Namespace,
+    link: &Link,
+    needs: Needs,
+    record: &mut dyn Recorder<Undo>,
+) -> Result<(), Error> {
     let offloads = &namespace.offloads;
     let now = offloads.get(&link.name).map_err(|source| cannot(link, "read the offloads of", source))?;
     let wrong = now.iter().filter_map(|(name, feature)| {
@@ -173,7 +178,7 @@ fn write(
     file: &str,
     now: &str,
     value: &str,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<(), Error> {
     let undo = Undo::InterfaceFile { link: link.clone(), file: file.into(), value: now.into() };
     record.intend(&undo).map_err(Error::Journal)?;

@@ -83,10 +83,10 @@ pub(crate) struct Held {
 /// Writes down what is new, and keeps what belongs to one interface.
 struct Remember<'a> {
     own: &'a mut Vec<Undo>,
-    record: &'a mut dyn Recorder,
+    record: &'a mut dyn Recorder<Undo>,
 }
 
-impl Recorder for Remember<'_> {
+impl Recorder<Undo> for Remember<'_> {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         let Some(new) = undo.clone().beyond(self.own) else { return Ok(()) };
         self.record.intend(&new)?;
@@ -117,7 +117,7 @@ impl Held {
     }
 
     /// Puts everything in force that is not. Errors: the first one; what can be in force nevertheless is.
-    pub(crate) fn hold(&mut self, around: &Around<'_>, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn hold(&mut self, around: &Around<'_>, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let home = around.home;
         self.looked = Instant::now();
         self.stir.look(self.looked); // what happens from now on calls again
@@ -238,7 +238,7 @@ impl Held {
     }
 
     /// As [`Held::hold`]; what is wrong afterwards is in `worry`.
-    pub(crate) fn look(&mut self, around: &Around<'_>, record: &mut dyn Recorder) {
+    pub(crate) fn look(&mut self, around: &Around<'_>, record: &mut dyn Recorder<Undo>) {
         match self.hold(around, record) {
             Ok(()) => (self.worry, self.retry) = (None, None),
             Err(error) => self.wait(&error),
@@ -247,7 +247,7 @@ impl Held {
 
     /// Looks at its packets only; and at an uplink whether it has as many queues as before, of which not every driver tells, and
     /// where its interrupts arrive, which other programs change.
-    pub(crate) fn count(&mut self, home: &Namespace, record: &mut dyn Recorder) {
+    pub(crate) fn count(&mut self, home: &Namespace, record: &mut dyn Recorder<Undo>) {
         let Some(there) = &self.there else { return };
         if self.goal.arrivals.is_some() {
             let queues = home.receive_queues(&there.link);
@@ -287,13 +287,13 @@ impl Held {
     /// its priority and core, is found at the next look.
     fn is_in_force(&self) -> bool {
         let goal = attributes(&self.goal, self.demoted);
-        self.there
-            .as_ref()
-            .is_some_and(|there| there.threads().iter().all(|thread| thread.attributes().is_ok_and(|now| now == goal)))
+        self.there.as_ref().is_some_and(|there| {
+            there.threads().iter().all(|thread| Attributes::read(*thread).is_ok_and(|now| now == goal))
+        })
     }
 
     /// Gives its threads what the goal says by now.
-    pub(crate) fn reschedule(&mut self, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn reschedule(&mut self, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let Some(there) = &self.there else { return Ok(()) };
         let mut record = Remember { own: &mut self.undos, record };
         let attributes = attributes(&self.goal, self.demoted);
@@ -302,7 +302,7 @@ impl Held {
 
     /// Gives its threads the lowest priority while it makes the host work more than its bucket allows: drop more packets than the
     /// bucket lets through, or process for twice the time that those take. Returns whether that has changed.
-    pub(crate) fn bound(&mut self, record: &mut dyn Recorder) -> Result<bool, Error> {
+    pub(crate) fn bound(&mut self, record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         let demoted = self.overruns();
         if demoted == self.demoted {
             return Ok(false);

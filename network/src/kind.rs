@@ -84,7 +84,7 @@ pub(crate) fn own(
     link: &Link,
     seen: &Seen,
     is_vif: bool,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<Found, Error> {
     let mut found = Found::default();
     let needs = Needs {
@@ -107,7 +107,7 @@ pub(crate) fn veth(
     (index, id): (u32, Option<i32>),
     is_vif: bool,
     bucket: Option<&mut Packets>,
-    record: &mut dyn Recorder,
+    record: &mut dyn Recorder<Undo>,
 ) -> Result<Found, Error> {
     let home = around.home;
     let other = id.map(|id| home.known_as(id, around.neighbours)).transpose()?;

@@ -32,12 +32,13 @@ mod undo;
 mod vhost;
 
 pub use bucket::Limit;
+pub use giusto_host::{Recorder, Thread};
 pub use link::Link;
 pub use network::{LinkStatus, Network};
 pub use proof::Proof;
 pub use rebalance::Move;
-pub use threads::{Attributes, Thread};
-pub use undo::{undo, Recorder, Report, Undo};
+pub use threads::{cpu_time_ns, Attributes};
+pub use undo::{undo, Report, Undo};
 
 use std::io;
 

@@ -76,7 +76,7 @@ impl Network {
     /// is down gets what it can, and the rest when it is up; one that is absent or unfit is waited for
     /// ([`LinkStatus::warning`]). Errors: what none of them can be without; what was done is undone, as far as it can be, and
     /// stands in `record`.
-    pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<Network, Error> {
+    pub fn apply(plan: &NetworkPlan, record: &mut dyn Recorder<Undo>) -> Result<Network, Error> {
         let home = Namespace::here()?;
         let events = Events::new().map_err(|source| Error::kernel("listen to changes of interfaces", source))?;
         let mut network = Network {
@@ -101,7 +101,7 @@ impl Network {
 
     /// Another plan: interfaces that are not in it any more are let go first, those that stay are changed in place, then new ones
     /// come. Errors: the first one, as of [`Network::apply`]; the others are as the plan says.
-    pub fn set(&mut self, plan: &NetworkPlan, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn set(&mut self, plan: &NetworkPlan, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let goals = goals(plan);
         self.cores.clone_from(&plan.cores);
         self.quiet = quiet(plan);
@@ -177,7 +177,7 @@ impl Network {
     /// Looks whether an interface makes the host work more than its bucket allows, and gives its threads the lowest
     /// priority while it does. Returns whether that has changed for any. Call it ten times a second; O(interfaces), without a
     /// system call while none does. Errors: a thread cannot be given its priority.
-    pub fn bound(&mut self, record: &mut dyn Recorder) -> Result<bool, Error> {
+    pub fn bound(&mut self, record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         let (mut any, mut first) = (false, Ok(()));
         for held in &mut self.held {
             match held.bound(record) {
@@ -190,7 +190,7 @@ impl Network {
 
     /// Looks after everything: what events, ended threads or others have undone is done again. Call it ten times a second or less. Returns
     /// what is wrong.
-    pub fn check(&mut self, record: &mut dyn Recorder) -> Vec<String> {
+    pub fn check(&mut self, record: &mut dyn Recorder<Undo>) -> Vec<String> {
         self.listen();
         self.neighbours.anew();
         let expected = self.held.iter().filter(|held| held.goal.buckets.is_some()).count();
@@ -226,7 +226,7 @@ impl Network {
 
     /// Moves interfaces to other cores where the loads measured since the last call say that it is worth it. Call it when an interface came
     /// or went, and every ten seconds or so. Errors: a thread cannot be moved.
-    pub fn rebalance(&mut self, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
+    pub fn rebalance(&mut self, record: &mut dyn Recorder<Undo>) -> Result<Vec<Move>, Error> {
         let loads: Vec<u64> = self.held.iter_mut().map(Held::load).collect();
         let closed = (0..self.cores.len()).filter(|&index| self.quiet.contains(&self.cores[index]));
         let closed: Vec<usize> = closed.collect();
@@ -261,7 +261,7 @@ impl Network {
     }
 
     /// Priorities follow, as those with a promise come first on each core; where they do not fit no thread moves.
-    fn carry_out(&mut self, moves: Vec<(usize, Move)>, record: &mut dyn Recorder) -> Result<Vec<Move>, Error> {
+    fn carry_out(&mut self, moves: Vec<(usize, Move)>, record: &mut dyn Recorder<Undo>) -> Result<Vec<Move>, Error> {
         if moves.is_empty() {
             return Ok(vec![]);
         }

@@ -90,7 +90,7 @@ impl There {
     fn meter(&mut self, [received, sent]: [u64; 2]) {
         let mut ran = 0;
         let mut used = |threads: &[Thread]| -> BTreeMap<Thread, u64> {
-            let used = threads.iter().map(|&thread| (thread, thread.cpu_time_ns()));
+            let used = threads.iter().map(|&thread| (thread, crate::cpu_time_ns(thread)));
             used.inspect(|(_, time)| ran += time).collect()
         };
         if self.from == self.to {

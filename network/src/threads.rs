@@ -2,21 +2,13 @@
 
 use crate::namespace::Namespace;
 use crate::{Error, Link};
+use giusto_host::Thread;
 use rustix::process::Pid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
-
-/// A thread that cannot be mistaken: ids are reused, an id with its start time (clock ticks since boot) is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Thread {
-    /// Thread id.
-    pub tid: u32,
-    /// `starttime` of /proc/TID/stat.
-    pub started: u64,
-}
 
 /// When a thread runs, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,34 +32,10 @@ impl Attributes {
     pub(crate) fn lowest(core: u32) -> Attributes {
         Attributes { policy: libc::SCHED_IDLE, priority: 0, cores: vec![core] }
     }
-}
 
-impl Thread {
-    /// The thread that has this id now; `None` if there is none or it is a zombie.
-    pub fn of(tid: u32) -> Option<Thread> {
-        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?;
-        let started = fields.nth(18)?.parse().ok()?;
-        (state != "Z" && state != "X").then_some(Thread { tid, started })
-    }
-
-    /// Whether this very thread still lives.
-    pub fn alive(self) -> bool {
-        Thread::of(self.tid) == Some(self)
-    }
-
-    /// Processor time that it has had so far, in ns; 0 if it has gone. 10 us.
-    pub fn cpu_time_ns(self) -> u64 {
-        let mut bytes = [0; 64];
-        let read = File::open(format!("/proc/{}/schedstat", self.tid)).and_then(|mut file| file.read(&mut bytes));
-        let text = std::str::from_utf8(&bytes[..read.unwrap_or(0)]).unwrap_or_default();
-        text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
-    }
-
-    /// What it has. Errors: it has gone.
-    pub fn attributes(self) -> io::Result<Attributes> {
-        let pid = self.tid as libc::pid_t;
+    /// What a thread has. Errors: it has gone.
+    pub(crate) fn read(thread: Thread) -> io::Result<Attributes> {
+        let pid = thread.tid as libc::pid_t;
         // SAFETY: plain system calls; the kernel fills the parameters.
         let (policy, priority) = unsafe {
             let mut parameters: libc::sched_param = std::mem::zeroed();
@@ -82,24 +50,28 @@ impl Thread {
         Ok(Attributes { policy, priority, cores })
     }
 
-    /// Gives it others. Errors: it has gone, or must not run there.
-    pub fn set(self, attributes: &Attributes) -> io::Result<()> {
-        let pid = self.tid as libc::pid_t;
+    /// Gives a thread these. Errors: it has gone, or must not run there.
+    pub(crate) fn set(&self, thread: Thread) -> io::Result<()> {
+        let pid = thread.tid as libc::pid_t;
         let mut set = CpuSet::new();
-        attributes
-            .cores
-            .iter()
-            .filter(|&&core| (core as usize) < CpuSet::MAX_CPU)
-            .for_each(|&core| set.set(core as usize));
+        self.cores.iter().filter(|&&core| (core as usize) < CpuSet::MAX_CPU).for_each(|&core| set.set(core as usize));
         sched_setaffinity(Pid::from_raw(pid), &set)?;
         // SAFETY: plain system call; the kernel reads the parameters.
         let done = unsafe {
             let mut parameters: libc::sched_param = std::mem::zeroed();
-            parameters.sched_priority = attributes.priority;
-            libc::sched_setscheduler(pid, attributes.policy, &parameters)
+            parameters.sched_priority = self.priority;
+            libc::sched_setscheduler(pid, self.policy, &parameters)
         };
         (done == 0).then_some(()).ok_or_else(io::Error::last_os_error)
     }
+}
+
+/// Processor time that a thread has had so far, in ns; 0 if it has gone. 10 us.
+pub fn cpu_time_ns(thread: Thread) -> u64 {
+    let mut bytes = [0; 64];
+    let read = File::open(format!("/proc/{}/schedstat", thread.tid)).and_then(|mut file| file.read(&mut bytes));
+    let text = std::str::from_utf8(&bytes[..read.unwrap_or(0)]).unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
 /// The threads that poll an interface, ascending; empty while it is down. `queues`: those that receive, and of a card those that
@@ -208,8 +180,8 @@ mod tests {
     fn setting_what_was_read_changes_nothing() {
         // SAFETY: no arguments, cannot fail.
         let own = Thread::of(unsafe { libc::gettid() } as u32).unwrap();
-        let before = own.attributes().unwrap();
-        own.set(&before).unwrap();
-        assert_eq!(own.attributes().unwrap(), before);
+        let before = Attributes::read(own).unwrap();
+        before.set(own).unwrap();
+        assert_eq!(Attributes::read(own).unwrap(), before);
     }
 }

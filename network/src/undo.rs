@@ -116,20 +116,6 @@ impl Undo {
     }
 }
 
-/// Keeps what is to be undone. A change is only made after `intend` has returned.
-pub trait Recorder {
-    /// Writes it down so that it survives a crash. On an error the change is not made.
-    fn intend(&mut self, undo: &Undo) -> io::Result<()>;
-}
-
-/// In memory only: for changes that end with the process anyway, and for tests.
-impl Recorder for Vec<Undo> {
-    fn intend(&mut self, undo: &Undo) -> io::Result<()> {
-        self.push(undo.clone());
-        Ok(())
-    }
-}
-
 /// What an undoing did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -250,7 +236,7 @@ impl Places {
 
 fn without_namespace(step: &Undo) -> io::Result<()> {
     let Undo::PacketThread { thread, before } = step else { return Ok(()) };
-    match thread.set(before) {
+    match before.set(*thread) {
         Err(_) if !thread.alive() => Ok(()),
         done => done,
     }
@@ -310,7 +296,7 @@ fn left(all: &[Undo], places: &mut Places) -> Vec<String> {
 /// What of it is not as it was before; `None`: nothing, or it has gone.
 fn differs(step: &Undo, places: &mut Places) -> Option<String> {
     if let Undo::PacketThread { thread, before } = step {
-        let now = thread.attributes().ok().filter(|now| now != before && thread.alive())?;
+        let now = Attributes::read(*thread).ok().filter(|now| now != before && thread.alive())?;
         return Some(format!("thread {} has {now:?}, and had {before:?}", thread.tid));
     }
     let (namespace, link) = places.find(step.link()?).ok()??;

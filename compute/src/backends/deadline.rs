@@ -6,7 +6,7 @@ use crate::backend::{now, Backend, BudgetHandle, Changed, Ground, Observed};
 use crate::deadline::{budget_left, prompt, Isolated, Reservation, Reserved};
 use crate::rights::SYS_NICE;
 use crate::sched::{self, Attr};
-use crate::{Cpusets, Error, Lack, Machine, Recorder};
+use crate::{Cpusets, Error, Lack, Machine, Recorder, Undo};
 use giusto_model::{Duration, Instant, Server, ServicePlan};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,7 +75,7 @@ impl Backend for Deadline {
         ]
     }
 
-    fn prepare(&mut self, servers: &[&ServicePlan], on: Ground, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn prepare(&mut self, servers: &[&ServicePlan], on: Ground, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let cores: Vec<u32> = servers.iter().map(|server| server.core).collect();
         if let Some(cpusets) = &on.machine.cpusets {
             self.isolated = Some(Isolated::new(cpusets, &cores, record)?);
@@ -83,7 +83,7 @@ impl Backend for Deadline {
         Ok(())
     }
 
-    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         no_vcpus(server)?;
         match &self.isolated {
             Some(isolated) if isolated.has(server.core) => isolated.confine(members, server.core, record),
@@ -101,7 +101,12 @@ impl Backend for Deadline {
         self.held.contains_key(&key(server))
     }
 
-    fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
+    fn hold(
+        &mut self,
+        server: &ServicePlan,
+        members: &[u32],
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<String, Error> {
         let reserved = self.isolated()?.reserve(members, &server.server, record)?;
         let share = match reserved.percent {
             Some(percent) => format!("which does {percent} % of its work"),
@@ -112,7 +117,7 @@ impl Backend for Deadline {
         Ok(format!("reserved for thread {thread}, {share}; its other threads stay as they are, on the same core"))
     }
 
-    fn set(&mut self, _from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn set(&mut self, _from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         self.held.get(&key(to)).map_or(Ok(()), |reserved| reserved.set(&to.server))
     }
 
@@ -148,7 +153,13 @@ impl Backend for Deadline {
         self.isolated.as_ref().is_some_and(|isolated| isolated.has(core))
     }
 
-    fn confine(&self, processes: &[u32], core: u32, capped: bool, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn confine(
+        &self,
+        processes: &[u32],
+        core: u32,
+        capped: bool,
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<(), Error> {
         let isolated = self.isolated()?;
         if capped && isolated.is_v2() {
             return Err(Error::OneCgroup);
@@ -156,7 +167,7 @@ impl Backend for Deadline {
         isolated.confine(processes, core, record)
     }
 
-    fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder) -> Result<bool, Error> {
+    fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         let Some(isolated) = &self.isolated else { return Ok(false) };
         isolated.keep_off(processes, record).map(|()| true)
     }
@@ -172,7 +183,7 @@ impl Backend for Deadline {
         _server: &ServicePlan,
         agent: u32,
         (cost, spacing): (Duration, Duration),
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let half = Duration::from_ns(cost.ns().saturating_mul(2));
         match prompt(agent, cost, PROMPT.max(half), spacing.min(SPACING), record) {

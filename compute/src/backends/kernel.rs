@@ -100,7 +100,7 @@ impl Kernel {
     }
 
     /// Puts all threads of `members` under their server, if the scheduler is there; under SCHED_EXT in any case.
-    fn take(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn take(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let held = self.held.get_mut(&key(server)).ok_or(Error::NoThread)?;
         held.members.retain(|member| member.alive());
         held.members.extend(members.iter().filter_map(|&pid| Thread::of(pid)));
@@ -131,12 +131,12 @@ impl Kernel {
 }
 
 /// Puts a thread under SCHED_EXT, with all that it will fork.
-fn put(tid: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+fn put(tid: u32, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     reschedule(tid, &Attr::inherited(EXT, 0), record)
 }
 
 /// Has a thread that was born under SCHED_EXT be an ordinary one at the end, as it would have been.
-fn born(held: &mut Held, thread: Thread, record: &mut dyn Recorder) -> Result<(), Error> {
+fn born(held: &mut Held, thread: Thread, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     if held.born.insert(thread) {
         let before = Attr::default();
         record.intend(&Undo::Scheduling { thread, before, period_ns: 0 }).map_err(Error::Journal)?;
@@ -224,7 +224,7 @@ impl Backend for Kernel {
         ]
     }
 
-    fn prepare(&mut self, servers: &[&ServicePlan], on: Ground, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn prepare(&mut self, servers: &[&ServicePlan], on: Ground, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let cores: BTreeSet<u32> = servers.iter().map(|server| server.core).collect();
         let cores: Vec<u32> = cores.into_iter().collect();
         if let Some(cpusets) = &on.machine.cpusets {
@@ -235,7 +235,7 @@ impl Backend for Kernel {
         Ok(())
     }
 
-    fn admit(&mut self, server: &ServicePlan, _on: Ground, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn admit(&mut self, server: &ServicePlan, _on: Ground, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let core = server.core;
         match &self.scheduler {
             Some(scheduler) if scheduler.has(core) => Ok(()),
@@ -249,7 +249,7 @@ impl Backend for Kernel {
 
     /// In force from here on: a thread that runs without end in the fair class, on the core, would go before all servers there
     /// and before every order. So they are under SCHED_EXT when they come. While the scheduler is lost they run as fair ones.
-    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         no_vcpus(server)?;
         let known = self.held.entry(key(server));
         let held =
@@ -266,7 +266,12 @@ impl Backend for Kernel {
         self.held.contains_key(&key(server))
     }
 
-    fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
+    fn hold(
+        &mut self,
+        server: &ServicePlan,
+        members: &[u32],
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<String, Error> {
         self.scheduler()?;
         self.keep(server, members, record)?;
         let held = self.held.get(&key(server)).filter(|held| held.alive()).ok_or(Error::NoThread)?;
@@ -274,7 +279,7 @@ impl Backend for Kernel {
         Ok(format!("server {index} of core {} in the kernel, with all its threads", held.core))
     }
 
-    fn set(&mut self, from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn set(&mut self, from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let Some(&Held { core, index: Some(index), .. }) = self.held.get(&key(to)) else { return Ok(()) };
         let (budget, period) = (to.server.budget.ns(), to.server.period.ns());
         // Smaller counts at once (0), larger from the next period on (1).
@@ -324,7 +329,13 @@ impl Backend for Kernel {
         self.isolated.as_ref().is_some_and(|isolated| isolated.has(core))
     }
 
-    fn confine(&self, processes: &[u32], core: u32, capped: bool, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn confine(
+        &self,
+        processes: &[u32],
+        core: u32,
+        capped: bool,
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<(), Error> {
         let isolated = self.isolated.as_ref().ok_or(Error::NoThread)?;
         if capped && isolated.is_v2() {
             return Err(Error::OneCgroup);
@@ -341,7 +352,7 @@ impl Backend for Kernel {
         isolated.confine(processes, core, record)
     }
 
-    fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder) -> Result<bool, Error> {
+    fn keep_off(&self, processes: &[u32], record: &mut dyn Recorder<Undo>) -> Result<bool, Error> {
         let Some(isolated) = &self.isolated else { return Ok(false) };
         isolated.keep_off(processes, record).map(|()| true)
     }

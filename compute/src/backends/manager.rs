@@ -8,7 +8,7 @@ use crate::machine::kernel_version;
 use crate::manager::group::Freezer;
 use crate::manager::{Beats, Handle, Lever, Managed, Manager, Order, Report, When};
 use crate::rights::{BPF, SYS_ADMIN, SYS_NICE};
-use crate::{Error, Lack, Machine, Recorder};
+use crate::{Error, Lack, Machine, Recorder, Undo};
 use giusto_model::{Cap, Duration, Instant, Server, ServicePlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -118,16 +118,16 @@ impl Backend for Managers {
         ]
     }
 
-    fn prepare(&mut self, servers: &[&ServicePlan], on: Ground, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn prepare(&mut self, servers: &[&ServicePlan], on: Ground, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Manager::prepare(record)?;
         servers.iter().try_for_each(|server| self.start(server, on.beats))
     }
 
-    fn admit(&mut self, server: &ServicePlan, on: Ground, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn admit(&mut self, server: &ServicePlan, on: Ground, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         self.prepare(&[server], on, record)
     }
 
-    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let manager = on(&self.managers, server)?;
         if let Some((_, handle)) = self.held.get_mut(&key(server)) {
             return manager.take_in(handle, members, record);
@@ -156,7 +156,12 @@ impl Backend for Managers {
         self.held.contains_key(&key(server))
     }
 
-    fn hold(&mut self, server: &ServicePlan, _members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
+    fn hold(
+        &mut self,
+        server: &ServicePlan,
+        _members: &[u32],
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<String, Error> {
         if server.copies.is_some() && !self.holds(server) {
             self.waiting.insert(key(server));
             return Ok("waits for its worker".into());
@@ -174,7 +179,7 @@ impl Backend for Managers {
         Ok(format!("under the manager of core {on}, with all its threads; {without}"))
     }
 
-    fn set(&mut self, from: &ServicePlan, to: &ServicePlan, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn set(&mut self, from: &ServicePlan, to: &ServicePlan, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let Some((core, handle)) = self.held.get_mut(&key(to)) else { return Ok(()) };
         let Some(manager) = self.managers.get(core) else { return Ok(()) };
         let wanted = (to.server, to.criticality);
@@ -247,7 +252,7 @@ impl Backend for Managers {
         server: &ServicePlan,
         agent: u32,
         _: (Duration, Duration),
-        _record: &mut dyn Recorder,
+        _record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         let Some((core, handle)) = self.held.get(&key(server)) else { return Ok(()) };
         self.managers.get(core).map_or(Ok(()), |manager| manager.prefer(handle, agent))

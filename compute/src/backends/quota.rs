@@ -3,7 +3,7 @@
 use super::lacks::{writing, CPU};
 use super::server::refused;
 use crate::backend::Backend;
-use crate::{Error, Lack, Machine, Recorder};
+use crate::{Error, Lack, Machine, Recorder, Undo};
 use giusto_model::ServicePlan;
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Backend for Quotas {
         vec![format!("refuse all of this, because {} cannot be reserved for by quota", server.name)]
     }
 
-    fn keep(&mut self, _server: &ServicePlan, _members: &[u32], _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn keep(&mut self, _server: &ServicePlan, _members: &[u32], _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -39,11 +39,16 @@ impl Backend for Quotas {
         false
     }
 
-    fn hold(&mut self, server: &ServicePlan, _members: &[u32], _record: &mut dyn Recorder) -> Result<String, Error> {
+    fn hold(
+        &mut self,
+        server: &ServicePlan,
+        _members: &[u32],
+        _record: &mut dyn Recorder<Undo>,
+    ) -> Result<String, Error> {
         Err(refused(server, "cannot be reserved for by quota"))
     }
 
-    fn set(&mut self, _from: &ServicePlan, _to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn set(&mut self, _from: &ServicePlan, _to: &ServicePlan, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Ok(())
     }
 

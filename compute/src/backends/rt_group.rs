@@ -29,7 +29,7 @@ struct Held {
 }
 
 impl Held {
-    fn take_in(&mut self, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn take_in(&mut self, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         if self.own.len() > 2 * self.kept.max(FEW) {
             let mut dead = spent(&self.own).into_iter();
             self.own.retain(|_| dead.next() != Some(true));
@@ -40,9 +40,9 @@ impl Held {
 }
 
 /// Records for the host and for one group.
-struct Both<'a>(&'a mut dyn Recorder, &'a mut Vec<Undo>);
+struct Both<'a>(&'a mut dyn Recorder<Undo>, &'a mut Vec<Undo>);
 
-impl Recorder for Both<'_> {
+impl Recorder<Undo> for Both<'_> {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         self.0.intend(undo)?;
         self.1.intend(undo)
@@ -73,7 +73,7 @@ impl Backend for RtGroups {
         ]
     }
 
-    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    fn keep(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         no_vcpus(server)?;
         match self.held.get_mut(&key(server)) {
             Some(held) => held.take_in(members, record),
@@ -85,7 +85,12 @@ impl Backend for RtGroups {
         self.held.contains_key(&key(server))
     }
 
-    fn hold(&mut self, server: &ServicePlan, members: &[u32], record: &mut dyn Recorder) -> Result<String, Error> {
+    fn hold(
+        &mut self,
+        server: &ServicePlan,
+        members: &[u32],
+        record: &mut dyn Recorder<Undo>,
+    ) -> Result<String, Error> {
         let core = server.core;
         if let Some(held) = self.held.get_mut(&key(server)) {
             held.take_in(members, record)?; // it was started again
@@ -98,7 +103,7 @@ impl Backend for RtGroups {
         Ok(format!("in a real-time group on core {core}, with all its threads"))
     }
 
-    fn set(&mut self, _from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn set(&mut self, _from: &ServicePlan, to: &ServicePlan, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         self.held.get_mut(&key(to)).map_or(Ok(()), |held| held.group.set(&to.server))
     }
 

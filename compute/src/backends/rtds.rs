@@ -3,7 +3,7 @@
 
 use super::server::refused;
 use crate::backend::Backend;
-use crate::{Error, Lack, Machine, Recorder};
+use crate::{Error, Lack, Machine, Recorder, Undo};
 use giusto_model::ServicePlan;
 use std::fs;
 
@@ -30,7 +30,7 @@ impl Backend for Rtds {
         vec![format!("leave {} to Xen: {EXPORT}", server.name)]
     }
 
-    fn keep(&mut self, server: &ServicePlan, _members: &[u32], _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn keep(&mut self, server: &ServicePlan, _members: &[u32], _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Err(refused(server, format!("is a domain of Xen; {EXPORT}")))
     }
 
@@ -38,11 +38,16 @@ impl Backend for Rtds {
         false
     }
 
-    fn hold(&mut self, server: &ServicePlan, _members: &[u32], _record: &mut dyn Recorder) -> Result<String, Error> {
+    fn hold(
+        &mut self,
+        server: &ServicePlan,
+        _members: &[u32],
+        _record: &mut dyn Recorder<Undo>,
+    ) -> Result<String, Error> {
         Err(refused(server, format!("is a domain of Xen; {EXPORT}")))
     }
 
-    fn set(&mut self, _from: &ServicePlan, _to: &ServicePlan, _record: &mut dyn Recorder) -> Result<(), Error> {
+    fn set(&mut self, _from: &ServicePlan, _to: &ServicePlan, _record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Ok(())
     }
 

@@ -44,7 +44,7 @@ impl Freezer {
     }
 
     /// Makes the keeper, unless it is there.
-    pub(crate) fn keep(&self, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn keep(&self, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let Freezer::V1(root) = self else { return Ok(()) };
         let folder = root.join(KEEPER);
         record.intend(&Undo::Folder(folder.clone())).map_err(Error::Journal)?;
@@ -107,7 +107,7 @@ impl Group {
         part: Option<u32>,
         leader: u32,
         core: u32,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<Group, Error> {
         let before = sched::get(leader).map_err(|_| Error::Gone(leader))?;
         let cores = sched::allowed(leader).map_err(|_| Error::Gone(leader))?;
@@ -126,7 +126,7 @@ impl Group {
     }
 
     /// The cgroup of members that come from `home`, made unless it is there.
-    fn folder_for(&mut self, home: &Path, record: &mut dyn Recorder) -> Result<PathBuf, Error> {
+    fn folder_for(&mut self, home: &Path, record: &mut dyn Recorder<Undo>) -> Result<PathBuf, Error> {
         let one_only = matches!(self.freezer, Freezer::V1(_)) || self.part.is_some() || self.contained;
         if let Some(only) = self.folders.first().filter(|_| one_only) {
             return Ok(only.path.clone());
@@ -178,7 +178,7 @@ impl Group {
         part: u32,
         leader: u32,
         home: &Path,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         if let Freezer::V1(root) = &self.freezer {
             let path = root.join(format!("giusto.{}.{part}", self.name));
@@ -197,7 +197,7 @@ impl Group {
     }
 
     /// Makes a cgroup of this group, whose members are written to the file `home` in the end.
-    fn make(&mut self, path: &Path, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
+    fn make(&mut self, path: &Path, home: &Path, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         record.intend(&self.held(path, home)).map_err(Error::Journal)?;
         make(path)?;
         let switch = path.join(match self.freezer {
@@ -217,7 +217,7 @@ impl Group {
 
     /// Takes a process with all its threads, or (in a threaded group) one thread in, and binds it to the core; returns the
     /// threads that are new here. One that has gone is passed over.
-    pub(crate) fn take_in(&mut self, id: u32, record: &mut dyn Recorder) -> Result<Vec<u32>, Error> {
+    pub(crate) fn take_in(&mut self, id: u32, record: &mut dyn Recorder<Undo>) -> Result<Vec<u32>, Error> {
         let Some(member) = Thread::of(id) else { return Ok(vec![]) };
         let threads = |of: &Group| if of.part.is_some() { vec![id] } else { sched::threads(id) };
         let is_here = |at: &PathBuf| self.folders.iter().any(|folder| folder.path == *at);
@@ -286,7 +286,7 @@ impl Group {
     }
 
     /// Moves all threads of the group to another core.
-    pub(crate) fn move_to(&mut self, core: u32, record: &mut dyn Recorder) -> Result<(), Error> {
+    pub(crate) fn move_to(&mut self, core: u32, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         if core == self.core {
             return Ok(());
         }
@@ -347,7 +347,7 @@ impl Group {
 }
 
 /// Threads of a process stay below one group (v2): a virtual machine that was started again comes as a whole first.
-fn take_process_of(tid: u32, folder: &Path, home: &Path, record: &mut dyn Recorder) -> Result<(), Error> {
+fn take_process_of(tid: u32, folder: &Path, home: &Path, record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
     let Some(parent) = folder.parent().filter(|parent| !home.starts_with(parent)) else { return Ok(()) };
     let Some(process) = sched::process_of(tid).and_then(Thread::of) else { return Ok(()) };
     let undo = Undo::Place { process, back_to: home.join("cgroup.procs"), from: parent.into() };

@@ -28,7 +28,7 @@ pub use managed::Managed;
 pub use report::{ModeReport, Report, ServerReport};
 
 use crate::files::Real;
-use crate::{Error, Recorder};
+use crate::{Error, Recorder, Undo};
 use command::Command;
 use engine::{Engine, PRIORITY};
 use giusto_model::{Cap, Criticality, Server};
@@ -117,7 +117,7 @@ impl Manager {
     }
 
     /// Makes what all managers of a host share, unless it is there; before the first server.
-    pub fn prepare(record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn prepare(record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         Freezer::find(&Real).map_or(Ok(()), |freezer| freezer.keep(record))
     }
 
@@ -136,7 +136,7 @@ impl Manager {
     /// process.
     ///
     /// Errors: `members` is empty; a thread has a SCHED_DEADLINE reservation; the kernel refuses.
-    pub fn hold(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
+    pub fn hold(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<Handle, Error> {
         let &leader = members.first().ok_or(Error::NoThread)?;
         let mut group = Group::new(&self.freezer, &managed.name, managed.part, leader, self.core, record)?;
         for &member in members {
@@ -149,7 +149,7 @@ impl Manager {
     }
 
     /// [`Manager::hold`], then [`Manager::resume`].
-    pub fn add(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder) -> Result<Handle, Error> {
+    pub fn add(&self, managed: &Managed, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<Handle, Error> {
         let mut handle = self.hold(managed, members, record)?;
         self.begin(&mut handle)?;
         Ok(handle)
@@ -177,7 +177,7 @@ impl Manager {
         handle: &mut Handle,
         (server, criticality): (Server, Option<Criticality>),
         cap: Cap,
-        record: &mut dyn Recorder,
+        record: &mut dyn Recorder<Undo>,
     ) -> Result<(), Error> {
         handle.group.move_to(self.core, record)?;
         (handle.managed.server, handle.managed.criticality, handle.managed.cap) = (server, criticality, cap);
@@ -192,7 +192,7 @@ impl Manager {
 
     /// Takes members in that have come since: processes of the service that it did not fork itself, or single threads. Those
     /// that are there already are left alone.
-    pub fn take_in(&self, handle: &mut Handle, members: &[u32], record: &mut dyn Recorder) -> Result<(), Error> {
+    pub fn take_in(&self, handle: &mut Handle, members: &[u32], record: &mut dyn Recorder<Undo>) -> Result<(), Error> {
         let mut threads = Vec::new();
         for &member in members {
             threads.extend(handle.group.take_in(member, record)?);

@@ -242,7 +242,7 @@ fn told(why: &dyn std::error::Error) -> String {
 
 /// Processor time of a thread in ns, and whether it runs or waits for a core.
 fn standing(tid: u32) -> Option<(u64, bool)> {
-    let stat = crate::files::read(format!("/proc/{tid}/stat")).ok()?;
+    let stat = giusto_host::read(format!("/proc/{tid}/stat")).ok()?;
     let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
     (!matches!(state, 'Z' | 'X')).then(|| (crate::sched::cpu_time_ns(tid), state == 'R'))
 }

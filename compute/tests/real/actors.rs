@@ -292,7 +292,7 @@ struct Suicidal {
     recorded: bool,
 }
 
-impl Recorder for Suicidal {
+impl Recorder<Undo> for Suicidal {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         if self.left == 0 && !self.recorded {
             die();

@@ -82,7 +82,7 @@ impl Record {
     }
 }
 
-impl Recorder for Record {
+impl Recorder<Undo> for Record {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         self.all.push(undo.clone());
         self.left = self.left.checked_sub(1).ok_or_else(|| io::Error::other("died"))?;

@@ -5,7 +5,7 @@ use crate::journal::Journal;
 use crate::parts::{assert_same, core, cpusets, few, soak, Record};
 use crate::snapshot::Snapshot;
 use giusto_compute::manager::{Beats, Handle, Managed, Manager, Order, Report, When};
-use giusto_compute::{sched, Recorder};
+use giusto_compute::{sched, Recorder, Undo};
 use giusto_model::{Cap, Duration, Server, ServerKind};
 use std::io::Write;
 use std::path::Path;
@@ -573,11 +573,11 @@ pub(crate) fn victim(words: &[String]) {
     let (mut journal, _) = Journal::open_in(Path::new(folder)).unwrap();
     println!("ready");
     io::stdout().flush().unwrap();
-    let record: &mut dyn Recorder = &mut journal;
+    let record: &mut dyn Recorder<Undo> = &mut journal;
     Manager::prepare(record).unwrap();
     let manager = Manager::start(core(), Order::Edf, &Beats::new().unwrap()).unwrap();
     let kind = ServerKind::Deferrable;
-    let add = |name: &str, budget: u64, pid: &String, record: &mut dyn Recorder| {
+    let add = |name: &str, budget: u64, pid: &String, record: &mut dyn Recorder<Undo>| {
         manager.add(&managed(name, server(kind, budget, 10), Cap::Hard), &[pid.parse().unwrap()], record).unwrap()
     };
     let _hog = add("hog", 2, hog, record);

@@ -100,7 +100,7 @@ pub(crate) fn assert_same(before: &Snapshot, processes: &[u32], context: &str) {
 #[derive(Default)]
 pub(crate) struct Record(pub(crate) Vec<Undo>);
 
-impl Recorder for Record {
+impl Recorder<Undo> for Record {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         self.0.intend(undo)
     }

@@ -67,7 +67,7 @@ impl Suicidal {
     }
 }
 
-impl Recorder for Suicidal {
+impl Recorder<Undo> for Suicidal {
     fn intend(&mut self, undo: &Undo) -> io::Result<()> {
         if self.left == Some(0) {
             Suicidal::die();

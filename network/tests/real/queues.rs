@@ -3,7 +3,7 @@
 use crate::parts::{assert_undone, status, until_well};
 use crate::stage::{high, low, plan, run, threads, Stage};
 use crate::Part;
-use giusto_network::{Limit, Network, Proof, Thread};
+use giusto_network::{cpu_time_ns, Limit, Network, Proof, Thread};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn plug(stage: &Stage, guest: usize, queues: u32) {
 /// What each thread has had of the processor, where it has had any since.
 fn ran(network: &Network, name: &str) -> Vec<u64> {
     let tids = status(network, name).threads;
-    tids.iter().filter_map(|tid| Thread::of(*tid)).map(Thread::cpu_time_ns).collect()
+    tids.iter().filter_map(|tid| Thread::of(*tid)).map(cpu_time_ns).collect()
 }
 
 fn until_threads(network: &mut Network, expected: &[&str]) {
