@@ -1,7 +1,7 @@
 //! `giusto simulate`: services of a plan, played in virtual time, and what that says of each.
 
 use crate::Error;
-use giusto_model::{Duration, JobRecord, Plan, Prediction, Promise, ServicePlan, Task};
+use giusto_model::{About, Duration, JobRecord, Plan, Prediction, Promise, ServicePlan, Task};
 use giusto_simulator::{
     in_parallel, predict_random, predict_under, Execution, Observer, Predicted, Stats, TaskTimes, Under, Unobserved,
     PERCENTILE_ERROR,
@@ -40,7 +40,7 @@ pub fn random(service: &ServicePlan) -> bool {
 
 /// Whether it is a stage of a path, which is played with its path.
 pub fn is_stage(service: &ServicePlan) -> bool {
-    matches!(service.promise, Promise::Stage { .. })
+    service.promise.about() == About::Paths
 }
 
 /// Whether it has jobs to play.
@@ -238,7 +238,7 @@ impl Row {
     pub fn new(service: &ServicePlan, under: Under, seed: u64, runs: &[Predicted]) -> Row {
         let mut stats = runs[0].stats.clone();
         runs[1..].iter().for_each(|run| stats.merge(&run.stats));
-        let tasks = matches!(service.promise, Promise::EveryDeadline { .. }).then(|| {
+        let tasks = (service.promise.about() == About::Deadlines).then(|| {
             let mut tasks = runs[0].tasks.clone();
             runs[1..].iter().for_each(|run| tasks.iter_mut().zip(&run.tasks).for_each(|(one, other)| one.merge(other)));
             service.tasks.iter().zip(&tasks).map(|(task, times)| TaskRow::new(task, times)).collect()

@@ -8,7 +8,7 @@ use crate::table::{json, say};
 use crate::tell::tell;
 use giusto_daemon::Subject;
 use giusto_measure::{Generator, LoadPlan, Profile};
-use giusto_model::{Bandwidth, Duration, JobWriter, Load, Measured, Observation, Promise, Service, Site, Task};
+use giusto_model::{About, Bandwidth, Duration, JobWriter, Load, Measured, Observation, Promise, Service, Site, Task};
 use giusto_site::read_arrivals;
 use giusto_verify::Verdict;
 use serde_json::json;
@@ -64,7 +64,7 @@ fn execution(
         say!("{}: {}", service.name, giusto_daemon::cost(observed));
         say!("profile: {}", file.display());
     }
-    let declared = service.measured == Measured::Declared && !matches!(service.promise, Promise::Supply(_));
+    let declared = service.measured == Measured::Declared && service.promise.about() != About::Supply;
     if declared {
         say!("{}", conformance(&service.promise, &service.tasks, &profile));
     }

@@ -1,7 +1,7 @@
 //! What is observed of a service: what its site says, or what its promise and what it does suggest.
 
 use crate::response_status::ObservedBy;
-use giusto_model::{Observe, Promise};
+use giusto_model::{About, Observe, Promise};
 
 /// What is observed, and why just that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Seen {
 
 /// Whether it may depend on what the service does.
 pub(crate) fn is_open(asked: Option<&Observe>, promise: Option<&Promise>) -> bool {
-    asked.is_none() && !matches!(promise, Some(Promise::EveryDeadline { .. } | Promise::Stage { .. }))
+    asked.is_none() && !matches!(promise.map(Promise::about), Some(About::Deadlines | About::Paths))
 }
 
 /// Chooses; `asked` is what the site says, and without a promise it gets what is left.
@@ -30,18 +30,16 @@ pub(crate) fn choose(asked: Option<&Observe>, promise: Option<&Promise>, seen: &
     if let Some(by) = asked {
         return chosen(by.into(), "the site says so");
     }
-    match (promise, seen) {
-        (Some(Promise::EveryDeadline { .. }), _) => chosen(ObservedBy::WakeUps, "its tasks have deadlines"),
-        (Some(Promise::Stage { .. }), _) => chosen(ObservedBy::WakeUps, "it passes on what its paths send it"),
+    match (promise.map(Promise::about), seen) {
+        (Some(About::Deadlines), _) => chosen(ObservedBy::WakeUps, "its tasks have deadlines"),
+        (Some(About::Paths), _) => chosen(ObservedBy::WakeUps, "it passes on what its paths send it"),
         (_, Seen { listens: Some(address), .. }) => chosen(ObservedBy::Requests, &format!("it listens on {address}")),
         (_, Seen { is_asked: true, .. }) => chosen(ObservedBy::Requests, "it answers requests"),
-        (Some(Promise::AsIfAlone | Promise::Percentiles { .. }), _) => {
-            chosen(ObservedBy::WakeUps, "it listens on no port, and has answered no request")
-        }
-        (Some(Promise::Leftovers { .. }) | None, _) => {
+        (Some(About::Requests), _) => chosen(ObservedBy::WakeUps, "it listens on no port, and has answered no request"),
+        (Some(About::Rest) | None, _) => {
             chosen(ObservedBy::None, "nothing was promised of its response times, and it listens on no port")
         }
-        (Some(_), _) => chosen(ObservedBy::Supply, "it was promised a supply, and listens on no port"),
+        (Some(About::Supply), _) => chosen(ObservedBy::Supply, "it was promised a supply, and listens on no port"),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::slices::{
 };
 use crate::Error;
 use giusto_measure::{Generator, LoadPlan};
-use giusto_model::{Bandwidth, Duration, JobRecord, Lateness, Load, Plan, Promise, ServicePlan};
+use giusto_model::{About, Bandwidth, Duration, JobRecord, Lateness, Load, Plan, ServicePlan};
 use std::time::Instant;
 
 /// One slice of one arm.
@@ -71,8 +71,7 @@ pub fn trial(
 /// The services whose response times are promised, with their place in the plan and the load that a trial drives them with.
 /// Errors: nothing to try, a service without a load.
 pub fn loads(plan: &Plan) -> Result<Vec<(usize, &ServicePlan, &Load)>, Error> {
-    let tried = |promise: &Promise| matches!(promise, Promise::AsIfAlone | Promise::Percentiles { .. });
-    let alone = plan.services.iter().enumerate().filter(|(_, service)| tried(&service.promise));
+    let alone = plan.services.iter().enumerate().filter(|(_, service)| service.promise.about() == About::Requests);
     if alone.clone().next().is_none() {
         return Err(Error::NothingToTry);
     }

@@ -5,7 +5,7 @@ use crate::live::{answered, more, Live, Second};
 use crate::response_status::{ObservedBy, ResponseStatus};
 use crate::{Deployment, Running};
 use giusto_measure::passive;
-use giusto_model::{Certificate, Percentile, Promise, ServicePlan, Within};
+use giusto_model::{About, Certificate, Percentile, Promise, ServicePlan, Within};
 use giusto_verify::{Backlog, Cause, Circumstances};
 use std::collections::BTreeMap;
 
@@ -180,7 +180,7 @@ fn planned(plan: &ServicePlan) -> Option<(f64, f64)> {
 /// The period, in ns, of a service all of whose tasks have the same one, where each is told by its wake-ups.
 fn own_period(plan: Option<&ServicePlan>, by: ObservedBy) -> Option<u64> {
     let plan = plan.filter(|plan| by == ObservedBy::WakeUps && plan.vcpu.is_none())?;
-    let is_timed = matches!(plan.promise, Promise::EveryDeadline { .. });
+    let is_timed = plan.promise.about() == About::Deadlines;
     let period = plan.tasks.first().filter(|_| is_timed)?.period.ns().max(1);
     plan.tasks.iter().all(|task| task.period.ns() == period).then_some(period)
 }

@@ -84,7 +84,7 @@ pub use percentile::{Arrivals, Percentile, ServiceTime, Within};
 pub use plan::{CurvePoint, HostPlan, LeftoverPlan, Plan, Prediction, ServicePlan, PLAN_VERSION};
 pub use process::{Limit, Process, Restart};
 pub use profile::{Profile, ProfileError};
-pub use promise::Promise;
+pub use promise::{About, Promise};
 pub use quoted::quoted;
 pub use rate::Rate;
 pub use reason::Reason;

@@ -1,6 +1,6 @@
 //! What a service was promised.
 
-use crate::{Arrivals, Bandwidth, GuestScheduler, Interface, Scheduler, ServiceTime, Within};
+use crate::{Arrivals, Bandwidth, GuestScheduler, Interface, LocalNeed, Scheduler, ServiceTime, Task, Within};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -48,7 +48,68 @@ pub enum Promise {
     },
 }
 
+/// What a promise is about. Rooms that need not know which promises there are ask for this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// How long requests take.
+    Requests,
+    /// The deadlines of tasks.
+    Deadlines,
+    /// Messages of paths, which promise for it.
+    Paths,
+    /// Processor time, whatever is done with it.
+    Supply,
+    /// What others leave.
+    Rest,
+}
+
 impl Promise {
+    /// What it is about.
+    pub fn about(&self) -> About {
+        match self {
+            Promise::AsIfAlone | Promise::Percentiles { .. } => About::Requests,
+            Promise::EveryDeadline { .. } => About::Deadlines,
+            Promise::Stage { .. } => About::Paths,
+            Promise::Supply(_) => About::Supply,
+            Promise::Leftovers { .. } => About::Rest,
+        }
+    }
+
+    /// Whether it is planned from tasks.
+    pub fn has_tasks(&self) -> bool {
+        match self {
+            Promise::AsIfAlone | Promise::EveryDeadline { .. } => true,
+            Promise::Percentiles { .. } | Promise::Stage { .. } | Promise::Supply(_) | Promise::Leftovers { .. } => {
+                false
+            }
+        }
+    }
+
+    /// The processor time that it names itself, one a virtual CPU; empty: it names none.
+    pub fn supplies(&self) -> &[Interface] {
+        match self {
+            Promise::Supply(interfaces) => interfaces,
+            Promise::AsIfAlone
+            | Promise::EveryDeadline { .. }
+            | Promise::Percentiles { .. }
+            | Promise::Stage { .. }
+            | Promise::Leftovers { .. } => &[],
+        }
+    }
+
+    /// What it needs in a mode of the service, which runs these tasks there.
+    pub fn local_need(&self, tasks: &[Task]) -> LocalNeed {
+        let (tasks, placed) = match self {
+            Promise::Supply(interfaces) => return LocalNeed::Supply(interfaces.clone()),
+            Promise::EveryDeadline { placed, .. } => (tasks.to_vec(), placed.clone()),
+            // These have no modes.
+            Promise::AsIfAlone | Promise::Percentiles { .. } | Promise::Stage { .. } | Promise::Leftovers { .. } => {
+                (Vec::new(), Vec::new())
+            }
+        };
+        LocalNeed::Tasks { tasks, placed }
+    }
+
     /// How requests come, where that is at random.
     pub fn arrivals(&self) -> Option<Arrivals> {
         match self {

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::refusal::Refusal;
 use giusto_model::{
-    Backend, CoreLatency, Duration, Host, HostLatency, Latency, LocalNeed, ManagerLatency, ManagerRun, Promise,
-    Service, Site, Stress, LATENCY_VERSION,
+    Backend, CoreLatency, Duration, Host, HostLatency, Latency, LocalNeed, ManagerLatency, ManagerRun, Service, Site,
+    Stress, LATENCY_VERSION,
 };
 use serde::Deserialize;
 use std::fs;
@@ -99,10 +99,7 @@ fn shortest(site: &Site, facts: &Facts) -> Duration {
             LocalNeed::Tasks { tasks, .. } => tasks.iter().map(|task| task.period).collect(),
             LocalNeed::Supply(interfaces) => interfaces.iter().map(|one| one.period).collect::<Vec<_>>(),
         };
-        let promised = match &service.promise {
-            Promise::Supply(interfaces) => interfaces.iter().map(|one| one.period).collect(),
-            _ => Vec::new(),
-        };
+        let promised = service.promise.supplies().iter().map(|one| one.period);
         let own = service.tasks.iter().map(|task| task.period).chain(promised);
         own.chain(service.modes.iter().flat_map(|mode| local(&mode.need))).collect::<Vec<_>>()
     };

@@ -7,7 +7,7 @@ use crate::promises;
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Cause, NearestFit, Witness};
 use crate::trial::Trial;
-use giusto_model::{Promise, Service, Site};
+use giusto_model::{About, Promise, Service, Site};
 use std::cell::OnceCell;
 
 /// With more services than this, changes are tried on the witness's host alone, with the services that had their places there
@@ -94,7 +94,7 @@ fn anything_else(trial: &Trial, service: &Service, cause: &Cause) -> Vec<Nearest
     // A core that is too small or taken is so for every kind.
     let kind =
         !matches!(cause, Cause::Core(_) | Cause::Cores(_) | Cause::Floors(_) | Cause::Discord(_) | Cause::Apart { .. });
-    let kind = kind && matches!(service.promise, Promise::Supply(_) | Promise::EveryDeadline { .. });
+    let kind = kind && matches!(service.promise.about(), About::Supply | About::Deadlines);
     let kind = kind.then(|| trial.another_kind(service)).flatten();
     let period = trial.longer_period(service);
     kind.into_iter().chain(period).chain(trial.weaker_promise(service)).collect()

@@ -5,7 +5,7 @@
 
 use crate::alone::comment;
 use crate::words::share;
-use giusto_model::{quoted, Measured, Observe, Plan, Promise, Server, Service, ServicePlan, Site, Unused};
+use giusto_model::{quoted, About, Measured, Observe, Plan, Server, Service, ServicePlan, Site, Unused};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -167,7 +167,7 @@ fn most(plan: &Plan, service: &Service, planned: Server) -> Server {
 
 /// Why the plan's processor time stands for the promise; `None`: a promise of pods says it itself.
 fn instead(service: &Service, execution: &str) -> Option<&'static str> {
-    if let Promise::Stage { .. } = service.promise {
+    if service.promise.about() == About::Paths {
         return Some("a stage of paths has no promise of its own");
     }
     if !service.modes.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::host::OneHost;
 use giusto_model::{
-    Adopt, Backend, Cap, Certificate, Duration, Host, Interface, LeftoverPlan, Origin, Plan, Promise, RestsOn, Server,
+    About, Adopt, Backend, Cap, Certificate, Duration, Host, Interface, LeftoverPlan, Origin, Plan, RestsOn, Server,
     ServerKind, ServicePlan, Xen,
 };
 use serde::Serialize;
@@ -70,7 +70,7 @@ fn files(plan: &Plan, host: &str) -> Option<XenFiles> {
 /// What all virtual CPUs of leftovers of a host may take of a core before others, as one server; `None`: there is none.
 pub(crate) fn rest(on: &OneHost) -> Option<Server> {
     on.host.xen.as_ref()?;
-    let services = on.services.iter().filter(|one| matches!(one.promise, Promise::Leftovers { .. })).count() as u64;
+    let services = on.services.iter().filter(|one| one.promise.about() == About::Rest).count() as u64;
     let budget = LEAST.budget.checked_mul(services * VCPUS)?;
     (services > 0).then_some(Server {
         kind: ServerKind::Deferrable,

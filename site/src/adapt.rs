@@ -5,7 +5,7 @@ use crate::fields::{Fields, Grammar};
 use crate::suggest::shown;
 use crate::tree::Kind;
 use crate::value::{scalar, share};
-use giusto_model::{Bandwidth, Promise};
+use giusto_model::{About, Bandwidth, Promise};
 
 const ADAPT: Grammar = Grammar { what: "adapt", keys: &["up-to"], later: &[] };
 const EXPECTED: &str =
@@ -14,7 +14,7 @@ const EXPECTED: &str =
 /// Reads the share of a core that it may be planned anew with.
 pub(crate) fn read(fields: &Fields<'_>, promise: &Promise) -> Result<Option<Bandwidth>, Fault> {
     let Some(node) = fields.get("adapt") else { return Ok(None) };
-    if !matches!(promise, Promise::AsIfAlone | Promise::Percentiles { .. }) {
+    if promise.about() != About::Requests {
         let found = "'adapt' does not go with this promise: what was declared for it is not exceeded, or there is nothing to adapt";
         fields.forbid("adapt", found, "leave it out, or promise as-if-alone or percentiles")?;
     }

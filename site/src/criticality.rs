@@ -7,7 +7,7 @@ use crate::suggest::{did_you_mean, shown};
 use crate::task::TASK;
 use crate::tree::{Kind, Node};
 use crate::value::{duration, scalar};
-use giusto_model::{Cap, Duration, Interface, Promise, ServerKind, SiteCriticality, Task};
+use giusto_model::{About, Cap, Duration, Interface, Promise, ServerKind, SiteCriticality, Task};
 
 const LEVELS: &str =
     "expected high (it keeps its promise also where it takes more than usual) or low (it keeps it while no \
@@ -35,7 +35,7 @@ pub(crate) fn read(fields: &Fields<'_>, promise: &Promise, tasks: &[Task]) -> Re
 /// Whether it is high.
 fn level(node: &Node, promise: &Promise) -> Result<bool, Fault> {
     match scalar(node, LEVELS)?.text.as_str() {
-        "high" if matches!(promise, Promise::Leftovers { .. }) => {
+        "high" if promise.about() == About::Rest => {
             let expected =
                 "expected low, which it is anyway, or a promise such as every-deadline or {supply: 5ms/100ms}";
             Err(node.fault("what is promised leftovers cannot be of high criticality", expected))

@@ -5,7 +5,7 @@ use crate::fields::{Fields, Grammar};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{duration, name, scalar, text};
 use crate::vcpus;
-use giusto_model::{AgentKey, Duration, Interface, LocalNeed, Origin, Promise, ServiceMode, RUNNING, STOPPED};
+use giusto_model::{About, AgentKey, Duration, Interface, LocalNeed, Origin, Promise, ServiceMode, RUNNING, STOPPED};
 use std::path::Path;
 
 pub(crate) const LOCAL: Grammar =
@@ -82,7 +82,7 @@ fn local_name(key: &Text) -> Result<String, Fault> {
 
 /// The agent of a service with that promise; its key is named from `base` on.
 pub(crate) fn agent(fields: &Fields<'_>, promise: &Promise, base: &Path) -> Result<Option<AgentKey>, Fault> {
-    if !matches!(promise, Promise::EveryDeadline { .. } | Promise::Supply(_)) {
+    if !matches!(promise.about(), About::Deadlines | About::Supply) {
         let expected = match promise {
             Promise::Leftovers { .. } => {
                 "leave it out: a mode can stop what gets the rest, and the host does that by itself"

@@ -6,7 +6,7 @@ use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{choice, duration, name, parsed, scalar};
 use giusto_model::{
-    ChangePolicy, Duration, Listen, LocalNeed, MemberMode, ModeChanges, OnTimeout, Promise, Requests, Service,
+    About, ChangePolicy, Duration, Listen, LocalNeed, MemberMode, ModeChanges, OnTimeout, Promise, Requests, Service,
     SiteMode, SiteModes, Transition, RUNNING, STOPPED,
 };
 
@@ -114,7 +114,7 @@ fn urgent(value: &Node) -> Result<bool, Fault> {
 
 /// A service that can do different things.
 fn member<'a>(key: &Text, services: &'a [Service]) -> Result<&'a Service, Fault> {
-    let able = |service: &&Service| !service.modes.is_empty() || matches!(service.promise, Promise::Leftovers { .. });
+    let able = |service: &&Service| !service.modes.is_empty() || service.promise.about() == About::Rest;
     match services.iter().find(|service| service.name == key.text) {
         Some(service) if able(&service) => Ok(service),
         Some(service) => {

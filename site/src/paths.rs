@@ -10,8 +10,8 @@ use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{count, duration, name, scalar};
 use giusto_model::{
-    Assurance, Coordination, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service, Through,
-    Topic, Within,
+    About, Assurance, Coordination, Duration, Link, Path, PathLoad, PathObserve, PathSource, Paths, Promise, Service,
+    Through, Topic, Within,
 };
 
 pub(crate) const PATH: Grammar = Grammar {
@@ -61,7 +61,7 @@ pub(crate) fn read(site: &Fields<'_>, links: Vec<Link>, known: &Known<'_>) -> Re
         }
     };
     let paths = Paths { links, all };
-    let stage = |service: &&Service| matches!(service.promise, Promise::Stage { .. });
+    let stage = |service: &&Service| service.promise.about() == About::Paths;
     match services.iter().filter(stage).find(|service| paths.through(&service.name).next().is_none()) {
         None => Ok(paths),
         Some(service) => {

@@ -18,7 +18,7 @@ use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Node, Text};
 use crate::value::{name, scalar, share};
 use crate::xen;
-use giusto_model::{Bandwidth, Cap, Host, LocalNeed, Measured, Origin, Promise, ServerKind, Service};
+use giusto_model::{About, Bandwidth, Cap, Host, Measured, Origin, Promise, ServerKind, Service};
 use std::path::Path;
 
 pub(crate) const SERVICE: Grammar = Grammar {
@@ -96,9 +96,7 @@ fn service(
             "scheduler" | "vcpus" => "leave it out, or promise every-deadline",
             "criticality" => "leave it out; it goes with every-deadline, {supply: ...} and, as low, with leftovers",
             "arrivals" | "execution" => "leave it out, or promise percentiles, such as {p90: 30ms, p99: 80ms}",
-            "tasks" if matches!(promise, Promise::Percentiles { .. }) => {
-                "leave it out: 'arrivals' and 'execution' say what it has to do"
-            }
+            "tasks" if promise.arrivals().is_some() => "leave it out: 'arrivals' and 'execution' say what it has to do",
             _ => "leave it out, or promise as-if-alone",
         };
         fields.forbid(key, &found, instead)?;
@@ -108,11 +106,7 @@ fn service(
         .get("network")
         .map_or(Ok(Vec::new()), |node| network::vifs(node, hosts, (on.as_deref(), is_stage), taken))?;
     if agent.is_some() && modes.is_empty() {
-        modes = locals::running(match &promise {
-            Promise::Supply(interfaces) => LocalNeed::Supply(interfaces.clone()),
-            Promise::EveryDeadline { placed, .. } => LocalNeed::Tasks { tasks: tasks.clone(), placed: placed.clone() },
-            _ => LocalNeed::Tasks { tasks: Vec::new(), placed: Vec::new() }, // has no agent
-        });
+        modes = locals::running(promise.local_need(&tasks));
     }
     let copies = copies::read(&fields, &origin, &measured)?;
     let load = fields.get("load").map(|node| load::read(node, &promise)).transpose()?;
@@ -126,7 +120,7 @@ fn service(
     let observe = fields.get("observe").map(|node| observe::read(node, &promise, &origin)).transpose()?;
     let server = fields.get("server").map(server).transpose()?;
     let mut cap = fields.get("cap").map_or(Ok(Cap::default()), cap)?;
-    if criticality.is_some() && !matches!(promise, Promise::Leftovers { .. }) {
+    if criticality.is_some() && promise.about() != About::Rest {
         criticality::server(&fields, server, cap)?;
         // What is left over goes to those that have work.
         cap = Cap::Soft;

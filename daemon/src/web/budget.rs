@@ -1,7 +1,7 @@
 //! How a service would fare with another budget, in words: simulated beside what its core has now, in some 10 ms.
 
 use crate::Host;
-use giusto_model::{Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan};
+use giusto_model::{About, Bandwidth, Certificate, Duration, JobRecord, Plan, Promise, ServicePlan};
 use giusto_simulator::{predict, predict_random, Execution, Predicted, Under, Unobserved};
 use giusto_verify::{kept, Sample};
 use serde::Serialize;
@@ -129,9 +129,9 @@ fn tasks(service: &ServicePlan, played: &Predicted) -> String {
         return overload.to_string();
     }
     let (jobs, late) = (played.stats.jobs(), played.tasks.iter().map(|task| task.late).sum::<u64>());
-    let whose = match service.promise {
-        Promise::EveryDeadline { .. } => format!("{late} of {jobs} jobs would be late"),
-        _ => format!("{jobs} jobs"),
+    let whose = match service.promise.about() == About::Deadlines {
+        true => format!("{late} of {jobs} jobs would be late"),
+        false => format!("{jobs} jobs"),
     };
     let prediction = played.stats.prediction();
     format!("{whose}; p50 {:.3}, p99 {:.3}, the longest {:.3}", prediction.p50, prediction.p99, prediction.max)

@@ -2,7 +2,8 @@
 
 use super::share::Rest;
 use super::weigh::Keeper;
-use giusto_model::{Bandwidth, LeftoverPlan, Origin, Promise, ServicePlan};
+use crate::promises;
+use giusto_model::{About, Bandwidth, LeftoverPlan, Origin, ServicePlan};
 
 /// The core of each reservation: that of the plan, but cores without one take those of cores with several, as long as there
 /// are some: first those whose promise a share keeps least, of these the largest. A share keeps a supply.
@@ -14,14 +15,8 @@ pub(super) fn spread(planned: &[&ServicePlan], open: &[u32]) -> Vec<u32> {
         }
         let crowded = |at: &usize| cores.iter().filter(|core| **core == cores[*at]).count() > 1;
         let rank = |at: &usize| {
-            let strict = match planned[*at].promise {
-                Promise::EveryDeadline { .. } => 4,
-                Promise::AsIfAlone => 3,
-                Promise::Stage { .. } => 2,
-                Promise::Percentiles { .. } => 1,
-                _ => 0,
-            };
-            (strict, planned[*at].server.bandwidth(), std::cmp::Reverse(*at))
+            let method = promises::of(&planned[*at].promise);
+            (method.breaks_under_shares(), planned[*at].server.bandwidth(), std::cmp::Reverse(*at))
         };
         let Some(moves) = (0..cores.len()).filter(crowded).max_by_key(rank) else { break };
         cores[moves] = *free;
@@ -41,7 +36,7 @@ pub(super) fn apart(planned: &[&ServicePlan], cores: Vec<u32>, keep_free: Bandwi
     }
     let shared: Vec<usize> = all.clone().filter(|one| all.clone().any(|other| together(*one, other))).collect();
     let supplies: Vec<usize> =
-        all.clone().filter(|at| shared.contains(at) || matches!(planned[*at].promise, Promise::Supply(_))).collect();
+        all.clone().filter(|at| shared.contains(at) || planned[*at].promise.about() == About::Supply).collect();
     let room = Bandwidth::ONE.checked_sub(keep_free).unwrap_or(Bandwidth::ONE);
     let moved = |which: &[usize]| regrouped(planned, &cores, which, &keeper, room);
     moved(&shared).or_else(|| moved(&supplies)).unwrap_or(cores)

@@ -6,7 +6,7 @@ use super::share::{Entry, Rest, Share, Way};
 use super::weigh::holds;
 use crate::promises;
 use crate::words::{share, time};
-use giusto_model::{Bandwidth, Cap, Certificate, Criticality, Duration, Plan, Promise, Server, ServicePlan};
+use giusto_model::{About, Bandwidth, Cap, Certificate, Criticality, Duration, Plan, Server, ServicePlan};
 
 /// What the kernel leaves of a second to all that is no real-time thread, at once (kernel.sched_rt_runtime_us = 950000).
 const THROTTLED: Duration = Duration::from_ms(50);
@@ -103,7 +103,7 @@ fn whole(planned: &ServicePlan, core: u32, means: &Means) -> Said {
          {period_words} that are planned for it{provided}"
     );
     // A supply is promised to what is always busy, too.
-    let hole = means.fifo && matches!(planned.promise, Promise::Supply(_));
+    let hole = means.fifo && planned.promise.about() == About::Supply;
     let left = period.checked_sub(THROTTLED).unwrap_or(Duration::ZERO);
     let is_short = period < SECOND && left < budget;
     match hole && is_short {

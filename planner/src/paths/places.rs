@@ -8,7 +8,7 @@ use crate::known::Alike;
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
 use crate::words::reason;
-use giusto_model::{NetworkPlan, Plan, Promise, Service, Site};
+use giusto_model::{About, NetworkPlan, Plan, Promise, Service, Site};
 
 /// All places of all stages are looked at where there are no more than so many.
 const ALL: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) struct PlacedStages {
 /// `None` where there is nothing to choose. Where nothing fits it is the first place that has links, of which is then told why it
 /// does not.
 pub(crate) fn placed(site: &Site, networks: &[NetworkPlan], answers: &Answers) -> Option<PlacedStages> {
-    let is_open = |service: &Service| matches!(service.promise, Promise::Stage { .. }) && service.on.is_none();
+    let is_open = |service: &Service| service.promise.about() == About::Paths && service.on.is_none();
     let open: Vec<usize> = (0..site.services.len()).filter(|nth| is_open(&site.services[*nth])).collect();
     if site.hosts.len() < 2 || open.is_empty() {
         return None;

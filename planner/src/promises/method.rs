@@ -40,6 +40,12 @@ pub(crate) trait Method: Sync {
         false
     }
 
+    /// How little a plain share of a core keeps it, such as a quota: those with more get cores to themselves first. 0: a share
+    /// keeps it, as it does a supply.
+    fn breaks_under_shares(&self) -> u8 {
+        0
+    }
+
     /// The servers of `service`, one a virtual CPU; none where it shares no core with reservations of others.
     ///
     /// Errors: no backend, tasks that cannot be analysed, a promise for which no core is enough.

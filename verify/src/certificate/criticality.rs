@@ -4,7 +4,7 @@
 use super::broken::Broken;
 use super::entry::{self, CheckedService};
 use super::exact::{of, share, whole, Exact};
-use giusto_model::{Admission, Cap, Criticality, Duration, LocalProof, Promise, Server, ServerKind, ServicePlan, Task};
+use giusto_model::{About, Admission, Cap, Criticality, Duration, LocalProof, Server, ServerKind, ServicePlan, Task};
 
 /// One entry, at its worst too if it has high criticality.
 pub(super) fn check(one: &ServicePlan) -> Result<CheckedService, Broken> {
@@ -76,7 +76,7 @@ pub(super) fn core(here: &[&ServicePlan], admission: &Admission) -> Result<(), B
         if entry.cap != Cap::Soft {
             return broken("what is left over goes to servers with criticality", "a soft cap", "a hard one");
         }
-        if !matches!(entry.promise, Promise::Supply(_) | Promise::EveryDeadline { .. }) {
+        if !matches!(entry.promise.about(), About::Supply | About::Deadlines) {
             return broken("criticality with a supply or every deadline", "one of these", "another promise");
         }
         match entry.criticality {

@@ -55,7 +55,7 @@ pub use site::{check_site, OfSite};
 pub use topic::CheckedTopic;
 pub use unchecked::{unchecked, unchecked_in, Unchecked};
 
-use giusto_model::{together, PathPlan, Plan, Promise, ServicePlan};
+use giusto_model::{together, About, PathPlan, Plan, Promise, ServicePlan};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::fmt;
@@ -118,7 +118,7 @@ pub fn check_plan(plan: &Plan) -> Result<Checked, Broken> {
 
 /// Whether each stage is one of a path.
 fn stages(plan: &Plan) -> Result<(), Broken> {
-    let stage = |one: &&ServicePlan| matches!(one.promise, Promise::Stage { .. });
+    let stage = |one: &&ServicePlan| one.promise.about() == About::Paths;
     let in_path =
         |name: &str| plan.paths.iter().any(|path| path.through.iter().any(|stage| stage.service() == Some(name)));
     match plan.services.iter().filter(stage).find(|one| !in_path(&one.name)) {

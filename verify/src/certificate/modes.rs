@@ -8,8 +8,8 @@ use super::broken::Broken;
 use super::exact::utilization;
 use super::{admission, criticality, entry, exact, hold};
 use giusto_model::{
-    Bandwidth, Duration, GuestScheduler, HostPlan, LocalPlan, MemberPlan, ModePlan, ModesPlan, Plan, Promise, Release,
-    Scheduler, Server, ServicePlan, Task, AGENT_TASK, RUNNING, STOPPED,
+    About, Bandwidth, Duration, GuestScheduler, HostPlan, LocalPlan, MemberPlan, ModePlan, ModesPlan, Plan, Promise,
+    Release, Scheduler, Server, ServicePlan, Task, AGENT_TASK, RUNNING, STOPPED,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ fn member<'a>(part: &Plan, modes: &ModesPlan, member: &'a MemberPlan) -> Result<
             let alone = part.services.iter().filter(|other| other.core == base.core).count() == 1;
             hold::check(&entry, alone).map_err(|one| told(one).of(base))?;
         }
-        if !own.is_empty() && matches!(own[0].promise, Promise::EveryDeadline { .. }) {
+        if !own.is_empty() && own[0].promise.about() == About::Deadlines {
             let there: Vec<&Task> = local.proofs.iter().flat_map(|proof| &proof.tasks).collect();
             all_there(&local.tasks, &there).map_err(|(needed, copies)| {
                 broken(&format!("in '{}': copies of its tasks on virtual CPUs", local.name), &needed, &copies)

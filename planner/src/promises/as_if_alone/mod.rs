@@ -201,6 +201,10 @@ impl Method for AsIfAlone {
         Asks::Cores(copies(service))
     }
 
+    fn breaks_under_shares(&self) -> u8 {
+        3
+    }
+
     fn nearest(&self, trial: &Trial, witness: &Service, cause: &Cause) -> Vec<NearestFit> {
         match cause {
             Cause::Core(large) => {

@@ -277,6 +277,10 @@ impl Method for EveryDeadline {
         Asks::Share(busiest(service))
     }
 
+    fn breaks_under_shares(&self) -> u8 {
+        4
+    }
+
     fn cheaper_alone(&self) -> bool {
         true
     }

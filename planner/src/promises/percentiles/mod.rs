@@ -223,6 +223,10 @@ impl Method for Percentiles {
         }
     }
 
+    fn breaks_under_shares(&self) -> u8 {
+        1
+    }
+
     fn cheaper_alone(&self) -> bool {
         true
     }

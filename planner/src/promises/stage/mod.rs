@@ -53,6 +53,10 @@ impl Method for Stage {
         }
     }
 
+    fn breaks_under_shares(&self) -> u8 {
+        2
+    }
+
     fn needs(&self, on: &OneHost, service: &Service, _company: Company) -> Result<Vec<Vcpu>, Refusal> {
         Ok(vec![server(service, on)?])
     }

@@ -10,7 +10,7 @@ mod same;
 mod service;
 
 use super::broken::Broken;
-use giusto_model::{Host, HostPlan, Plan, Promise, Site, Unused};
+use giusto_model::{About, Host, HostPlan, Plan, Promise, Site, Unused};
 use same::{same, shown};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -80,7 +80,7 @@ fn one_host(host: &Host, planned: &HostPlan) -> Result<(), Broken> {
 }
 
 fn services(plan: &Plan, site: &Site) -> Result<(), Broken> {
-    let leftover = |promise: &Promise| matches!(promise, Promise::Leftovers { .. });
+    let leftover = |promise: &Promise| promise.about() == About::Rest;
     let of = |left: bool| {
         let own = site.services.iter().filter(move |one| leftover(&one.promise) == left);
         own.map(|one| one.name.as_str()).collect::<Vec<_>>()

@@ -70,7 +70,7 @@ fn one(service: &Service, entry: &ServicePlan, own: &[&ServicePlan]) -> Result<(
 }
 
 fn needs_tasks(service: &Service) -> bool {
-    matches!(service.promise, Promise::AsIfAlone | Promise::EveryDeadline { .. })
+    service.promise.has_tasks()
 }
 
 fn promise(service: &Service, entry: &ServicePlan, own: &[&ServicePlan]) -> Result<(), Broken> {
