@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the rooms of this repository and which uses which (docs/architecture.svg), from their own Cargo.toml, and checks
-that each uses rooms on lower floors only, and that in no room files use each other in a circle.
+"""Draws the rooms of this repository and which uses which (docs/architecture.svg), from their own Cargo.toml, and in each
+which file uses which (docs/rooms), and checks that each uses rooms on lower floors only, and that in no room files use each
+other in a circle.
 
     scripts/architecture.py           draw
-    scripts/architecture.py --check   1 where the drawing is not what the code says, a room uses one beside or above it,
+    scripts/architecture.py --check   1 where a drawing is not what the code says, a room uses one beside or above it,
                                       or its files use each other in a circle
 """
 import sys
@@ -11,10 +12,12 @@ import tomllib
 from html import escape
 from pathlib import Path
 
-from circles import circles
+from circles import circles, java, javascript, rust
+from layers import STYLE, direct, layered
 
 ROOT = Path(__file__).resolve().parent.parent
 DRAWING = ROOT / "docs/architecture.svg"
+ROOMS = ROOT / "docs/rooms"
 # From the top down. What a room holds is in docs/architecture.md.
 FLOORS = [
     ["cli", "python"],
@@ -50,22 +53,21 @@ def broken(rooms):
                 yield f"{room} uses {other}, which is on floor {floor[other]}; expected one below floor {floor[room]}"
 
 
-def circular(rooms):
-    """Files that use each other in a circle."""
+def files(rooms):
+    """(room, what its files use), of all languages in which files may use each other in a circle."""
     for room in rooms:
-        for files in circles(ROOT / room / "src"):
-            yield (f"{room}: {', '.join(files)} use each other in a circle; expected arrows in one direction: move what "
+        yield room, rust(ROOT / room / "src")
+    yield "daemon/web", javascript(ROOT / "daemon/web")
+    for source in sorted((ROOT / "coordination").glob("*/src/main/java")):
+        yield str(source.parents[2].relative_to(ROOT)), java(source)
+
+
+def circular(all_files):
+    """Files that use each other in a circle."""
+    for room, used in all_files:
+        for circle in circles(used):
+            yield (f"{room}: {', '.join(circle)} use each other in a circle; expected arrows in one direction: move what "
                    "both sides use to a file below them")
-
-
-def direct(rooms):
-    """The uses that do not follow from others: all of them in one picture would hide the order."""
-    def reach(room):
-        return set(rooms[room]).union(*(reach(other) for other in rooms[room])) if rooms[room] else set()
-    for room, used in rooms.items():
-        for other in used:
-            if not any(other in reach(between) for between in used if between != other):
-                yield room, other
 
 
 def drawing(rooms):
@@ -77,10 +79,7 @@ def drawing(rooms):
     size = f"{WIDTH} {TOP + len(FLOORS) * ROW - 30}"
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" font-family="sans-serif" font-size="14">',
              '<title>The rooms of Giusto: each uses rooms below it only</title>',
-             '<style>text{fill:#222}.floor{fill:#777;font-size:12px}rect{fill:#eef3f8;stroke:#345}'
-             'path{fill:none;stroke:#345;stroke-opacity:.55}'
-             '@media(prefers-color-scheme:dark){text{fill:#ddd}.floor{fill:#999}'
-             'rect{fill:#223;stroke:#9bd}path{stroke:#9bd}}</style>',
+             f'<style>{STYLE}</style>',
              '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
              '<path d="M0 0L8 4L0 8z" style="fill:#678;stroke:none"/></marker></defs>']
     for nth, _ in enumerate(FLOORS):
@@ -96,17 +95,33 @@ def drawing(rooms):
     return "\n".join([*lines, "</svg>", ""])
 
 
+def drawings(rooms, all_files):
+    """(path, text) of each drawing."""
+    yield DRAWING, drawing(rooms)
+    for room, used in all_files:
+        if not any(used.values()):
+            continue
+        used = {own.removesuffix(".rs"): {other.removesuffix(".rs") for other in others} for own, others in used.items()}
+        yield ROOMS / f"{room.replace('/', '-')}.svg", layered(f"The files of {room}: each uses those below it only", used)
+
+
 def main():
     rooms = uses()
-    wrong = list(broken(rooms))
-    text = drawing(rooms) if not wrong else ""
-    if sys.argv[1:] == ["--check"]:
-        wrong += circular(rooms)
-        if not wrong and (not DRAWING.exists() or DRAWING.read_text() != text):
-            name = DRAWING.relative_to(ROOT)
-            wrong = [f"{name} is not what the code says; expected what scripts/architecture.py draws: run it"]
-    elif not wrong:
-        DRAWING.write_text(text)
+    all_files = list(files(rooms))
+    wrong = list(broken(rooms)) + list(circular(all_files))
+    if not wrong:
+        ROOMS.mkdir(exist_ok=True)
+        drawn = dict(drawings(rooms, all_files))
+        gone = set(ROOMS.glob("*.svg")) - set(drawn)
+        if sys.argv[1:] == ["--check"]:
+            changed = [path for path, text in drawn.items() if not path.exists() or path.read_text() != text]
+            wrong = [f"{path.relative_to(ROOT)} is not what the code says; expected what scripts/architecture.py draws: run it"
+                     for path in sorted([*changed, *gone])]
+        else:
+            for path in gone:
+                path.unlink()
+            for path, text in drawn.items():
+                path.write_text(text)
     for line in wrong:
         print(line, file=sys.stderr)
     return bool(wrong)

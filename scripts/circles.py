@@ -1,4 +1,5 @@
-"""Which files of a Rust room use which, from their `use` and their paths, and which of them use each other in a circle.
+"""Which files of a room use which, and which of them use each other in a circle: in Rust from their `use` and their paths,
+in Java from the names of classes, in JavaScript from their imports. Packages of Go cannot use each other in a circle.
 
 A `mod` declaration is no use, and passing a name on (`pub use`) is one only where the file itself uses that name. Tests
 are left out.
@@ -103,10 +104,33 @@ class Room:
         return uses
 
 
-def circles(source):
-    """Sets of two and more files that use each other, each named from `source` on. O(files · uses)."""
+def rust(source):
+    """The uses of each file of a crate, by their names from `source` on."""
     room = Room(source)
-    uses = room.arrows()
+    name = {module: str(path.relative_to(source)) for module, (path, _) in room.files.items()}
+    return {name[module]: {name[other] for other in used} for module, used in room.arrows().items()}
+
+
+def java(source):
+    """The same of a folder of Java, where a class is known by its name alone."""
+    files = {path.stem: path for path in source.rglob("*.java")}
+    uses = {}
+    for own, path in files.items():
+        named = set(re.findall(r"\b[A-Z]\w*\b", TOKEN.sub(" ", path.read_text())))
+        uses[own] = {other for other in named if other in files and other != own}
+    return uses
+
+
+def javascript(source):
+    """The same of a folder of modules."""
+    uses = {}
+    for path in source.glob("*.js"):
+        uses[path.stem] = set(re.findall(r"from '(\w+)'", path.read_text()))
+    return {own: used & set(uses) for own, used in uses.items()}
+
+
+def circles(uses):
+    """Sets of two and more that use each other. O(files · uses)."""
 
     def reach(start):
         seen, open_ = set(), list(uses[start])
@@ -120,5 +144,4 @@ def circles(source):
     reached = {module: reach(module) for module in uses}
     groups = {frozenset(other for other in reached[module] if module in reached[other])
               for module in uses if module in reached[module]}
-    name = lambda module: str(room.files[module][0].relative_to(source))
-    return [sorted(map(name, group)) for group in sorted(groups, key=lambda group: sorted(group))]
+    return sorted(map(sorted, groups))

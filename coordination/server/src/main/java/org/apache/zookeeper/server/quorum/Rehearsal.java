@@ -50,13 +50,6 @@ final class Rehearsal {
         this.ports = ports(3 * SERVERS);
     }
 
-    /** A rehearsal and nothing else: what java then writes is the archive of linked classes (bin/giusto-zookeeper). */
-    public static void main(String[] args) {
-        new RtQuorumPeerMain(Settings.of(System.getProperties())).prepare();
-        // Threads of the rehearsal that do not end by themselves end with the process.
-        System.exit(0);
-    }
-
     /**
      * How many recoveries were played.
      *
@@ -129,7 +122,7 @@ final class Rehearsal {
     }
 
     /** One of the servers, in a thread of its own. */
-    private static final class Player extends RtQuorumPeerMain {
+    private static final class Player extends Runner {
 
         private final Thread thread;
 
@@ -144,11 +137,6 @@ final class Rehearsal {
             }, "giusto-rehearsal");
             thread.setDaemon(true);
             thread.start();
-        }
-
-        @Override
-        void started() {
-            // It is the real server that counts.
         }
 
         boolean leads() {

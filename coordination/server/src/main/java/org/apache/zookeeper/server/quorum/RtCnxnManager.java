@@ -32,7 +32,7 @@ class RtCnxnManager extends QuorumCnxManager {
     /** Connections to servers that are not in the configuration, which may be one that joins, that are tried at a time. */
     static final int TRIES = 4;
 
-    private final RtQuorumPeer peer;
+    private final Member peer;
     private final Door door = new Door();
     private final ExecutorService strangers = new ThreadPoolExecutor(0, TRIES, 1, TimeUnit.SECONDS, new SynchronousQueue<>(), work -> {
         Thread thread = new Thread(work, "giusto-strangers");
@@ -42,7 +42,7 @@ class RtCnxnManager extends QuorumCnxManager {
     /** The last configuration that could be read. */
     private volatile ByteBuffer readable = ByteBuffer.allocate(0);
 
-    RtCnxnManager(RtQuorumPeer peer, int timeoutMs, int threads) {
+    RtCnxnManager(Member peer, int timeoutMs, int threads) {
         super(peer, peer.getMyId(), peer.getView(), peer.authServer, peer.authLearner, timeoutMs, peer.getQuorumListenOnAllIPs(),
             threads, peer.isQuorumSaslAuthEnabled());
         this.peer = peer;

@@ -27,11 +27,11 @@ final class RtDatabase extends ZKDatabase {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtDatabase.class);
 
-    private final RtQuorumPeer peer;
+    private final Member peer;
     private long unforced; // the first transaction that was written since the log was forced; 0: none
     private boolean failed;
 
-    RtDatabase(FileTxnSnapLog log, RtQuorumPeer peer) {
+    RtDatabase(FileTxnSnapLog log, Member peer) {
         super(log);
         this.peer = peer;
     }

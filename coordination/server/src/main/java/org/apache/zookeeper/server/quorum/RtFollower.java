@@ -11,7 +11,7 @@ import java.util.concurrent.TimeUnit;
 /** A follower that connects when the leader says it is ready, and reports what it sees of the leader. */
 final class RtFollower extends Follower {
 
-    private final RtQuorumPeer peer;
+    private final Member peer;
     /** Since when it waits for the leader's first answer (System.nanoTime); 0: it does not. */
     private volatile long waitingNs;
     private volatile boolean left;
@@ -22,7 +22,7 @@ final class RtFollower extends Follower {
     private MultipleAddresses address;
     private String hostname;
 
-    RtFollower(RtQuorumPeer peer, FollowerZooKeeperServer server) {
+    RtFollower(Member peer, FollowerZooKeeperServer server) {
         super(peer, server);
         this.peer = peer;
     }

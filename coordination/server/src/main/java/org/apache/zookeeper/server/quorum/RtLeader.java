@@ -52,7 +52,7 @@ final class RtLeader extends Leader {
     private volatile Thread leading;
 
     /** @param patienceNs it steps down where no quorum has answered a heartbeat that is younger; 0: stock's timeouts decide */
-    RtLeader(RtQuorumPeer self, LeaderZooKeeperServer server, long patienceNs) throws IOException, X509Exception {
+    RtLeader(Member self, LeaderZooKeeperServer server, long patienceNs) throws IOException, X509Exception {
         super(self, server);
         lease = patienceNs > 0 ? new Lease(patienceNs) : null;
     }
@@ -90,7 +90,7 @@ final class RtLeader extends Leader {
                 long leftNs = lease.leftNs(self.getMyId(), self.getCurrentAndNextConfigVoters(), this::isQuorum, System.nanoTime());
                 if (leftNs <= 0) {
                     LOG.warn("No quorum has answered for so long that another leader may be elected soon");
-                    ((RtQuorumPeer) self).keepsQuiet();
+                    ((Member) self).keepsQuiet();
                     shutdown("No quorum answers");
                     return;
                 }
@@ -137,7 +137,7 @@ final class RtLeader extends Leader {
         synchronized (arriving) {
             alone = Thread.currentThread();
         }
-        if (((RtQuorumPeer) self).heardOfAnother()) {
+        if (((Member) self).heardOfAnother()) {
             heardRival();
         }
         try {

@@ -21,12 +21,12 @@ final class RtLeaderServer extends LeaderZooKeeperServer {
     /** Long enough for clients to be back, short against the life of a leader. */
     private static final long LATER_MS = TimeUnit.SECONDS.toMillis(2);
 
-    private final RtQuorumPeer peer;
+    private final Member peer;
     private final boolean snapshotLater;
     private boolean loading;
     private boolean owed;
 
-    RtLeaderServer(FileTxnSnapLog log, RtQuorumPeer peer, ZKDatabase database, boolean snapshotLater) throws IOException {
+    RtLeaderServer(FileTxnSnapLog log, Member peer, ZKDatabase database, boolean snapshotLater) throws IOException {
         super(log, peer, database);
         this.peer = peer;
         this.snapshotLater = snapshotLater;

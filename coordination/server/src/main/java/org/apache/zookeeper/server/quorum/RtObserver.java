@@ -7,9 +7,9 @@ import java.net.Socket;
 /** An observer that connects as {@link RtFollower} does. */
 final class RtObserver extends Observer {
 
-    private final RtQuorumPeer peer;
+    private final Member peer;
 
-    RtObserver(RtQuorumPeer peer, ObserverZooKeeperServer server) {
+    RtObserver(Member peer, ObserverZooKeeperServer server) {
         super(peer, server);
         this.peer = peer;
     }

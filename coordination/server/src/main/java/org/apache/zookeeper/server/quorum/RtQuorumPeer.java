@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * leader's snapshot after it serves, epochs reserved beforehand, phases and bound as metrics. Messages, files and states are
  * stock's, so that ours and stock servers mix.
  */
-class RtQuorumPeer extends QuorumPeer {
+class RtQuorumPeer extends Member {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeer.class);
     /**
@@ -168,6 +168,7 @@ class RtQuorumPeer extends QuorumPeer {
     }
 
     /** A notification starts with state, leader, zxid and round; everything else of it is stock's. */
+    @Override
     void peek(QuorumCnxManager.Message message) {
         ByteBuffer buffer = message.buffer.duplicate();
         buffer.clear();
@@ -198,7 +199,7 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
-    /** Whether another said, just before this one began to lead, that it leads in a later round. */
+    @Override
     boolean heardOfAnother() {
         Vote theirs = heard;
         Vote ours = getCurrentVote();
@@ -210,6 +211,7 @@ class RtQuorumPeer extends QuorumPeer {
      * As a leader it was answered by no quorum. Others may hear it all the same, and its vote is the best: it keeps that to
      * itself for as long as they need to elect another, or until it hears one of them.
      */
+    @Override
     void keepsQuiet() {
         long silenceMs = Math.max(Suspect.LEAST_MS, (long) getTickTime() * getSyncLimit());
         quietEndNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(silenceMs);
@@ -326,7 +328,7 @@ class RtQuorumPeer extends QuorumPeer {
         });
     }
 
-    /** Until the leader we voted for says that it is ready, or some milliseconds have passed. */
+    @Override
     void awaitReady() throws InterruptedIOException {
         if (!settings.has(Settings.Feature.FQCE)) {
             return;
@@ -340,16 +342,12 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
-    /** One try to connect to a leader. */
-    interface Attempt {
-        void run() throws IOException;
-    }
-
     /**
      * Tries to connect until it is done, or the socket was handed over, or there is nothing to connect to. Stock gives up after 5
      * tries, however short its pauses are: a leader that still binds must not cost an election; one that died must not cost the
      * rest of the pause.
      */
+    @Override
     void connect(Attempt attempt, BooleanSupplier connected) throws IOException {
         long end = System.nanoTime() + Math.min(CONNECT_NS, TimeUnit.MILLISECONDS.toNanos(patienceMs()));
         connectEndNs = end;
@@ -370,6 +368,7 @@ class RtQuorumPeer extends QuorumPeer {
     }
 
     /** A machine that is gone refuses nothing: stock would wait for initLimit ticks for it. */
+    @Override
     int connectMs(int stockMs) throws SocketTimeoutException {
         long leftMs = TimeUnit.NANOSECONDS.toMillis(connectEndNs - System.nanoTime());
         if (leftMs <= 0) {
@@ -378,27 +377,27 @@ class RtQuorumPeer extends QuorumPeer {
         return (int) Math.min(stockMs, leftMs);
     }
 
-    /** Whether the leader we voted for has said that its socket is bound. */
+    @Override
     boolean leaderIsReady() {
         Vote vote = getCurrentVote();
         return vote != null && ready.said(vote.getId(), vote.getElectionEpoch());
     }
 
-    /** Whether this server goes on, and the election channel to the server it voted for is open. */
+    @Override
     boolean leaderIsUp() {
         Vote vote = getCurrentVote();
         QuorumCnxManager manager = getQuorumCnxManager();
         return isRunning() && vote != null && manager != null && manager.connectedToPeer(vote.getId());
     }
 
-    /** How long the leader is given for its first answer. */
+    @Override
     int patienceMs() {
         long silenceMs = (long) getTickTime() * getSyncLimit();
         // Who starts is slow, and its peers may be, too.
         return (int) suspect.patienceMs(served() ? silenceMs : Math.max(silenceMs, STARTING_MS), (long) getTickTime() * getInitLimit());
     }
 
-    /** The leader we voted for does not answer, though it goes on voting. */
+    @Override
     void leaderIsSilent() {
         Vote vote = getCurrentVote();
         if (vote != null) {
@@ -409,6 +408,7 @@ class RtQuorumPeer extends QuorumPeer {
     }
 
     /** The leader we follow has said nothing for syncLimit ticks: its votes may arrive all the same, and they are the best. */
+    @Override
     void leaderFellSilent() {
         Vote vote = getCurrentVote();
         if (vote != null) {
@@ -417,11 +417,12 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
+    @Override
     boolean leavesOut(long voter, long leader) {
         return suspect.concerns(voter, leader, System.nanoTime());
     }
 
-    /** The connection to the leader is gone, or is being closed; may be called several times. */
+    @Override
     void leaderLost() {
         Vote vote = getCurrentVote();
         lostLeader = vote == null ? -1 : vote.getId();
@@ -476,13 +477,14 @@ class RtQuorumPeer extends QuorumPeer {
         }
     }
 
-    /** Names or lengths of files beside the epochs changed. */
+    @Override
     void namesChanged() {
         epochFiles.namesChanged();
     }
 
     // What our parts ask.
 
+    @Override
     long lostLeader() {
         return lostLeader;
     }
@@ -491,26 +493,32 @@ class RtQuorumPeer extends QuorumPeer {
      * Servers that start are minutes apart, not j: until it has served, a server waits as long as stock does. A wrong leader would
      * wait for its followers for initLimit ticks.
      */
+    @Override
     long waitNs() {
         return served() ? waiting.waitNs() : Settings.STOCK_WAIT_NS;
     }
 
+    @Override
     boolean served() {
         return served;
     }
 
+    @Override
     WaitEstimator waiting() {
         return waiting;
     }
 
+    @Override
     Phases phases() {
         return phases;
     }
 
+    @Override
     void roundStarted(long round, long nowNs) {
         phases.roundStarted(round, nowNs);
     }
 
+    @Override
     void answeredPeer() {
         answers.incrementAndGet();
     }

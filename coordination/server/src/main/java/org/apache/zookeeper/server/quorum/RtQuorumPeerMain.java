@@ -3,7 +3,6 @@ package org.apache.zookeeper.server.quorum;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
-import javax.security.sasl.SaslException;
 import org.apache.zookeeper.Version;
 import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.admin.AdminServer.AdminServerException;
@@ -18,7 +17,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Exit codes are stock's: 2 where the configuration is wrong.
  */
-public class RtQuorumPeerMain extends QuorumPeerMain {
+public class RtQuorumPeerMain extends Runner {
 
     private static final Logger LOG = LoggerFactory.getLogger(RtQuorumPeerMain.class);
     private static final String CONNECT_DELAY = "zookeeper.leaderConnectDelayDuringRetryMs";
@@ -31,13 +30,11 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
     /** What a start may take longer for it. */
     private static final long REHEARSAL_NS = TimeUnit.SECONDS.toNanos(4);
 
-    private Settings settings;
-
     RtQuorumPeerMain() {
     }
 
     RtQuorumPeerMain(Settings settings) {
-        this.settings = settings;
+        super(settings);
     }
 
     /**
@@ -138,21 +135,11 @@ public class RtQuorumPeerMain extends QuorumPeerMain {
         return value;
     }
 
-    @Override
-    protected QuorumPeer getQuorumPeer() throws SaslException {
-        return new RtQuorumPeer(settings) {
-            @Override
-            public synchronized void start() {
-                super.start();
-                started();
-            }
-        };
-    }
-
     /**
      * It has its data and votes: systemd is told (Type=notify). That it serves, too, takes a quorum, for which the unit of a
      * single server must not wait.
      */
+    @Override
     void started() {
         if (System.getenv("NOTIFY_SOCKET") == null) {
             return;

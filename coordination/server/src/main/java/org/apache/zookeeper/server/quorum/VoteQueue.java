@@ -36,7 +36,7 @@ final class VoteQueue extends LinkedBlockingQueue<Notification> {
 
     private static final long serialVersionUID = 1L;
 
-    private final transient RtQuorumPeer self;
+    private final transient Member self;
     private final transient FastLeaderElection election;
     private final boolean unanimous;
 
@@ -52,7 +52,7 @@ final class VoteQueue extends LinkedBlockingQueue<Notification> {
     private final transient Map<Long, Long> answered = new HashMap<>();
     private long answeredRound = -1;
 
-    VoteQueue(RtQuorumPeer self, FastLeaderElection election, boolean unanimous) {
+    VoteQueue(Member self, FastLeaderElection election, boolean unanimous) {
         this.self = self;
         this.election = election;
         this.unanimous = unanimous;
