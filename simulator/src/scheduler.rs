@@ -1,7 +1,7 @@
 //! What plays in virtual time: the policy core, or something to compare it with.
 
 use crate::system::{Change, Error, ServerSpec, System};
-use giusto_model::ServerKind;
+use giusto_model::Renewal;
 use giusto_policy::{Id, Params, Pool};
 
 /// Decides which servers have the cores of a pool. Servers are numbered in the order in which they were added; times are ns.
@@ -42,7 +42,7 @@ impl Core {
         let (mut ids, mut endless) = (Vec::new(), Vec::new());
         for (index, spec) in system.servers.iter().enumerate() {
             for _ in 0..spec.vcpus {
-                endless.push(spec.kind == ServerKind::Unlimited);
+                endless.push(spec.kind.renewal() == Renewal::Unlimited);
                 ids.push(add(&mut pool, spec).map_err(|why| Error::Server { index, why: why.to_string() })?);
             }
         }
@@ -61,7 +61,7 @@ impl Sole {
     /// `None`: there is something to decide.
     pub(crate) fn of(system: &System) -> Option<Sole> {
         let [server] = &system.servers[..] else { return None };
-        let sole = server.kind == ServerKind::Unlimited && server.vcpus == 1 && system.cores == 1;
+        let sole = server.kind.renewal() == Renewal::Unlimited && server.vcpus == 1 && system.cores == 1;
         (sole && system.changes.is_empty()).then_some(Sole { is_ready: false })
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     use crate::engine::simulate_with;
     use crate::system::{Execution, Guest, Sporadic, Workload};
     use crate::trace::Observer;
-    use giusto_model::{Duration, JobRecord, Release, Task};
+    use giusto_model::{Duration, JobRecord, Release, ServerKind, Task};
     use giusto_policy::Order;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;

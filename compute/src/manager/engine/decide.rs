@@ -5,7 +5,7 @@ use super::super::ranks::priorities;
 use super::super::watch::{self, Event, What};
 use super::served::{give, Served};
 use super::Engine;
-use giusto_model::{Cap, Criticality, ServerKind};
+use giusto_model::{Cap, Criticality, Renewal};
 use giusto_policy::CoreMode;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -66,7 +66,7 @@ impl Engine {
         }
         let mut ran = (total - server.charged).clamp(0, passed);
         let rest = self.pool.left_ns(server.id) - ran;
-        let limited = server.managed.server.kind != ServerKind::Unlimited && server.boost.is_none();
+        let limited = server.managed.server.kind.renewal() != Renewal::Unlimited && server.boost.is_none();
         if event.is_none() && limited && (1..=CRUMB as i64).contains(&rest) && ran + rest <= passed {
             ran += rest;
         }
@@ -139,7 +139,7 @@ impl Engine {
     fn look_at_budgets(&mut self) {
         for (slot, server) in self.servers.iter_mut().enumerate() {
             let Some(server) = server else { continue };
-            if server.managed.server.kind == ServerKind::Unlimited || server.boost.is_some() {
+            if server.managed.server.kind.renewal() == Renewal::Unlimited || server.boost.is_some() {
                 continue;
             }
             let left = self.pool.left_ns(server.id);
