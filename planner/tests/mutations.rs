@@ -51,6 +51,13 @@ struct Example {
     within: u64,
 }
 
+/// What to change: another value at a place, and what was there at a second one, if that is told.
+struct Change {
+    at: String,
+    new: Value,
+    swapped: Option<String>,
+}
+
 /// A plan that was changed at a place.
 struct Mutation {
     what: String,
@@ -181,21 +188,22 @@ fn words(text: &str) -> Vec<Value> {
 }
 
 /// Every change of every place by itself.
-fn systematic(example: &Example) -> Vec<Mutation> {
+fn systematic(example: &Example) -> Vec<Change> {
     let mut all = Vec::new();
     places(&example.plan, "", &mut all);
     let of = |pointer: &String| {
-        let old = example.plan.pointer(pointer).unwrap().clone();
-        let news = others(pointer.rsplit('/').next().unwrap_or_default(), &old);
-        let mutation = |new| changed(example, pointer, old.clone(), new);
-        news.into_iter().map(mutation).collect::<Vec<_>>()
+        let news = others(pointer.rsplit('/').next().unwrap_or_default(), example.plan.pointer(pointer).unwrap());
+        let change = |new| Change { at: pointer.clone(), new, swapped: None };
+        news.into_iter().map(change).collect::<Vec<_>>()
     };
     all.iter().flat_map(of).collect()
 }
 
-fn changed(example: &Example, pointer: &str, old: Value, new: Value) -> Mutation {
+/// The plan with a change made in it.
+fn changed(example: &Example, change: &Change) -> Mutation {
+    let Change { at: pointer, new, swapped } = change;
     let mut plan = example.plan.clone();
-    *plan.pointer_mut(pointer).unwrap() = new.clone();
+    let old = std::mem::replace(plan.pointer_mut(pointer).unwrap(), new.clone());
     let mut what = format!("{}: {pointer}: {old} → {new}", example.name);
     let mut path = path(pointer);
     // Where a part of an object was left out, that is what was changed.
@@ -205,11 +213,15 @@ fn changed(example: &Example, pointer: &str, old: Value, new: Value) -> Mutation
             path = if path.is_empty() { left_out.clone() } else { format!("{path}.{left_out}") };
         }
     }
-    Mutation { what, path, old, new, plan }
+    if let Some(other) = swapped {
+        *plan.pointer_mut(other).unwrap() = old.clone();
+        what = format!("{what} (and the other way round at {other})");
+    }
+    Mutation { what, path, old, new: new.clone(), plan }
 }
 
 /// A number by any factor, or two values of the same name swapped.
-fn random(example: &Example, rng: &mut ChaCha8Rng) -> Mutation {
+fn random(example: &Example, rng: &mut ChaCha8Rng) -> Change {
     let mut all = Vec::new();
     places(&example.plan, "", &mut all);
     let leaf = |pointer: &&String| {
@@ -219,23 +231,20 @@ fn random(example: &Example, rng: &mut ChaCha8Rng) -> Mutation {
     let leaves: Vec<&String> = all.iter().filter(leaf).collect();
     loop {
         let one = *leaves.choose(rng).unwrap();
-        let old = example.plan.pointer(one).unwrap().clone();
+        let old = example.plan.pointer(one).unwrap();
         if rng.random::<bool>() {
             let Some(number) = old.as_u64().filter(|number| *number > 0) else { continue };
             let new = (number as f64 * 2f64.powf(rng.random_range(-2.0..2.0))) as u64;
-            return changed(example, one, old, json!(new));
+            return Change { at: one.clone(), new: json!(new), swapped: None };
         }
         let key = one.rsplit('/').next().unwrap();
         let alike: Vec<&&String> = leaves.iter().filter(|other| other.rsplit('/').next() == Some(key)).collect();
         let other = **alike.choose(rng).unwrap();
-        let new = example.plan.pointer(other).unwrap().clone();
+        let new = example.plan.pointer(other).unwrap();
         if new == old {
             continue;
         }
-        let mut mutation = changed(example, one, old.clone(), new);
-        *mutation.plan.pointer_mut(other).unwrap() = old;
-        mutation.what = format!("{} (and the other way round at {other})", mutation.what);
-        return mutation;
+        return Change { at: one.clone(), new: new.clone(), swapped: Some(other.clone()) };
     }
 }
 
@@ -479,7 +488,8 @@ fn no_mutation_that_makes_a_promise_untrue_passes() {
         let mut all = systematic(example);
         all.extend((0..if soak { 500 } else { 100 }).map(|_| random(example, &mut rng)));
         let step = if soak { 1 } else { all.len() / 60 };
-        for mutation in all.iter().step_by(step.max(1)) {
+        for change in all.iter().step_by(step.max(1)) {
+            let mutation = &changed(example, change);
             let Ok(read) = read_plan(&mutation.plan.to_string()) else {
                 *counts.entry("no plan any more").or_default() += 1;
                 continue;
