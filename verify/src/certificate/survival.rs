@@ -106,21 +106,12 @@ impl Law {
 
     /// Survival of one period more.
     fn round(&self, idle: &Pmf, whole: &Pmf, near: usize) -> Vec<f64> {
-        let at = |survives: &[f64], room: usize| survives.get(room).copied().unwrap_or(1.0);
         // Walk back through the time without budget, then slot by slot through that with it, where that can matter.
-        let mut walked: Vec<f64> = (0..if near > 0 { near + self.budget } else { 0 })
-            .map(|room| reach(idle, room).map(|(work, p)| p * at(&self.survives, room - work)).sum())
-            .collect();
+        let mut walked = mean(idle, &self.survives, 1.0, 0, if near > 0 { near + self.budget } else { 0 });
         for left in (0..self.budget.min(walked.len())).rev() {
-            walked = (0..near + left)
-                .map(|room| reach(&self.comes, room + 1).map(|(work, p)| p * walked[room + 1 - work]).sum())
-                .collect();
+            walked = mean(&self.comes, &walked, 1.0, 1, near + left);
         }
-        let beyond = near..self.survives.len();
-        let far = beyond.map(|room| {
-            let room = room + self.budget;
-            reach(whole, room).map(|(work, p)| p * at(&self.survives, room - work)).sum::<f64>()
-        });
+        let far = mean(whole, &self.survives, 1.0, near + self.budget, self.survives.len().saturating_sub(near));
         walked.truncate(near);
         walked.extend(far);
         walked
@@ -145,11 +136,7 @@ impl Law {
         for n in 0..self.period {
             if n > 0 {
                 let shift = usize::from(self.alone && n > self.period - self.budget);
-                let at = |room: usize| walked.get(room).copied().unwrap_or(1.0);
-                let next = |room: usize| -> f64 {
-                    reach(&self.comes, room + shift).map(|(work, p)| p * at(room + shift - work)).sum()
-                };
-                walked = (0..walked.len()).map(next).collect();
+                walked = mean(&self.comes, &walked, 1.0, shift, walked.len());
             }
             let at = |room: usize| walked.get(room).copied().unwrap_or(1.0);
             for (r, sum) in ends.iter().zip(&mut sums) {
@@ -183,9 +170,7 @@ impl Law {
             let survives = |work: usize| self.survives.get(room - work).copied().unwrap_or(1.0);
             sum += came.iter().enumerate().map(|(work, p)| p * survives(work)).sum::<f64>();
             let next = line(n + 1);
-            came = (0..=next)
-                .map(|all| reach(&self.comes, all).map(|(work, p)| p * came.get(all - work).unwrap_or(&0.0)).sum())
-                .collect();
+            came = mean(&self.comes, &came, 0.0, 0, next + 1);
         }
         sum
     }
@@ -194,6 +179,25 @@ impl Law {
 /// What of `pmf` is at most `most`.
 fn reach(pmf: &Pmf, most: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
     pmf.iter().copied().take_while(move |(work, _)| *work <= most)
+}
+
+/// Σ p · `of[at − work]` over work up to `at`, for `count` places `at` from `first` on; past its end `of` goes on as `beyond`. A
+/// value of `pmf` at a time, for a part of the places that stays in a cache.
+fn mean(pmf: &Pmf, of: &[f64], beyond: f64, first: usize, count: usize) -> Vec<f64> {
+    const PART: usize = 1024;
+    let mut sums = vec![0.0; count];
+    for (part, sums) in sums.chunks_mut(PART).enumerate() {
+        let first = first + part * PART;
+        for &(work, p) in pmf {
+            let skipped = work.saturating_sub(first);
+            let Some(sums) = sums.get_mut(skipped..) else { break };
+            let of = of.get(first + skipped - work..).unwrap_or_default();
+            let (known, rest) = sums.split_at_mut(of.len().min(sums.len()));
+            known.iter_mut().zip(of).for_each(|(sum, value)| *sum += p * value);
+            rest.iter_mut().for_each(|sum| *sum += p * beyond);
+        }
+    }
+    sums
 }
 
 impl Queue {
