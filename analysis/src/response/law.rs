@@ -129,24 +129,12 @@ impl<'a> Tally<'a> {
                 let gaps = (next - first) / gap.max(1) + (slots - first - 1) / chain.budget;
                 self.atom(job, gaps, p * work[0]);
             }
-            if l >= work.len() {
-                continue;
-            }
-            let rest = l + slots - first;
-            let turn = (rest - 1) / chain.budget;
-            // The first turn may have begun; each is a period after the one before.
-            let begun = (l + (turn + 1) * chain.budget - rest + 1).min(work.len());
-            self.add(next + rest + turn * gap, &work[l..begun], p);
-            l = begun;
-            let at = next + (turn + 1) * chain.period + 1;
-            let (turns, last) = (work[l..].chunks(chain.budget), work[l..].len() % chain.budget);
-            let Some(whole) = turns.len().checked_sub(1) else { continue };
-            let end = at + whole * chain.period + if last > 0 { last } else { chain.budget };
-            if self.density.len() < end {
-                self.density.resize(end, 0.0);
-            }
-            for (to, from) in self.density[at..].chunks_mut(chain.period).zip(turns) {
-                to.iter_mut().zip(from).for_each(|(to, share)| *to += p * share);
+            while l < work.len() {
+                let rest = l + slots - first;
+                let turn = (rest - 1) / chain.budget;
+                let end = (l + (turn + 1) * chain.budget - rest + 1).min(work.len());
+                self.add(next + rest + turn * gap, &work[l..end], p);
+                l = end;
             }
         }
     }
