@@ -2,8 +2,7 @@
 //!
 //! Bucket k of times below 2,048 ns holds one; above, each octave has 1,024 buckets (as HdrHistogram with three significant
 //! digits, whose percentiles these are). Pages of them come when the first of their times does, of bytes until one of them has
-//! to count more: 5 to 20 kB for response times of one server (25 kB for a million that spread over four decades), where a
-//! table of all times up to 2^62 ns takes 440 kB.
+//! to count more: 7 to 20 kB for response times of one server, where a table of all times up to 2^62 ns takes 440 kB.
 
 use std::collections::BTreeMap;
 
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_takes_at_most_20_kb_and_a_little_more_after_a_million_jobs_over_four_decades() {
+    fn a_server_takes_at_most_20_kb_also_after_a_million_jobs_over_four_decades() {
         // Response times of 1 to 32 times the shortest, up to 100 ms, in any bucket of these.
         let mut dense = Histogram::default();
         (3_125_000..100_000_000).step_by(1000).for_each(|ns| dense.add(ns));
@@ -185,6 +184,6 @@ mod tests {
         eprintln!("{}, {few} and {many} bytes", dense.size());
         assert!(dense.size() <= 20_000, "{}", dense.size());
         assert!(few <= 20_000, "{few}");
-        assert!(many <= 25_000, "{many}");
+        assert!(many <= 20_000, "{many}");
     }
 }
