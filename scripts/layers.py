@@ -35,7 +35,7 @@ def ranks(uses):
 
     for own in uses:
         rank(own)
-    # What nobody uses and what uses little belongs just above what it uses.
+    # What is used by none belongs just above what it uses.
     for own in uses:
         if not users[own] and uses[own]:
             found[own] = min(found[other] for other in uses[own]) - 1

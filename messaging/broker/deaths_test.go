@@ -40,8 +40,8 @@ func child(t testing.TB, data, text string) (command *exec.Cmd, tcp, http string
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	os.WriteFile(file, []byte(fmt.Sprintf("listen: 127.0.0.1:0\nhttp: 127.0.0.1:0\nnode: 1\ndata: %s\n%s", data, text)), 0o600)
-	self := fleet.Self(file)
-	command = exec.Command("/bin/sh", append([]string{"-c", "ulimit -n ${FILES:-$(ulimit -Hn)}; exec \"$@\"", "sh"}, self.Args...)...)
+	limited := []string{"-c", "ulimit -n ${FILES:-$(ulimit -Hn)}; exec \"$@\"", "sh"}
+	command = exec.Command("/bin/sh", append(limited, fleet.Self(file).Args...)...)
 	line, err := fleet.Ready(command)
 	words := strings.Fields(line)
 	if err != nil || len(words) != 2 {
