@@ -134,6 +134,10 @@ proof() {
 	fi
 }
 
+case "${1-}" in
+'' | --all | --faults) ;;
+*) echo "policy/prove.sh $1: expected nothing, --all or --faults" >&2; exit 2 ;;
+esac
 failed=0 done=0 report=$work/report all=false longest=1200 # seconds of one proof
 touch proofs/proven.txt
 solver=()

@@ -106,6 +106,9 @@ def drawings(rooms, all_files):
 
 
 def main():
+    if sys.argv[1:] not in ([], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
     rooms = uses()
     all_files = list(files(rooms))
     wrong = list(broken(rooms)) + list(circular(all_files))
@@ -124,7 +127,7 @@ def main():
                 path.write_text(text)
     for line in wrong:
         print(line, file=sys.stderr)
-    return bool(wrong)
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def direct(uses):
 
     def reach(own):
         if own not in reached:
-            reached[own] = set(uses[own]).union(*(reach(other) for other in uses[own])) if uses[own] else set()
+            reached[own] = set(uses[own]).union(*map(reach, uses[own]))
         return reached[own]
 
     for own in sorted(uses):
@@ -54,7 +54,7 @@ def layered(title, uses):
 
     def place():
         for row in rows:
-            free = (width - 2 * MARGIN - sum(wide[own] for own in row)) / (len(row) + 1) if row else 0
+            free = (width - 2 * MARGIN - sum(wide[own] for own in row)) / (len(row) + 1)
             at = MARGIN + free
             for own in row:
                 x[own] = at + wide[own] / 2
