@@ -22,7 +22,7 @@ import (
 
 // TestMain makes this program a broker of its own where a test wants one that it can kill.
 func TestMain(m *testing.M) {
-	fleet.Main(m, func(file string) (string, func(), error) {
+	fleet.Main(m.Run, func(file string) (string, func(), error) {
 		s, err := settings.Read(file)
 		if err != nil {
 			return "", nil, err

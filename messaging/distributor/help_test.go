@@ -23,7 +23,7 @@ import (
 
 // TestMain makes this program a distributor where a test wants one that it can kill.
 func TestMain(m *testing.M) {
-	fleet.Main(m, func(file string) (string, func(), error) {
+	fleet.Main(m.Run, func(file string) (string, func(), error) {
 		s, err := Read(file)
 		if err != nil {
 			return "", nil, err

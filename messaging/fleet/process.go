@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
-	"testing"
 )
 
 // begin starts a command that ends with the process that started it. What it prints is there to be read.
@@ -45,11 +44,11 @@ func Self(file string) *exec.Cmd { return exec.Command(os.Args[0], serves, file)
 
 const serves = "serves"
 
-// Main runs the tests of a package that kills servers of its own kind. As Self, the program is such a server: serve starts
-// it from a file and returns what it then says in a line, and how it is stopped; it ends at SIGTERM.
-func Main(m *testing.M, serve func(file string) (says string, stop func(), err error)) {
+// Main runs the tests (m.Run) of a package that kills servers of its own kind. As Self, the program is such a server: serve
+// starts it from a file and returns what it then says in a line, and how it is stopped; it ends at SIGTERM.
+func Main(run func() int, serve func(file string) (says string, stop func(), err error)) {
 	if len(os.Args) != 3 || os.Args[1] != serves {
-		os.Exit(m.Run())
+		os.Exit(run())
 	}
 	says, stop, err := serve(os.Args[2])
 	if err != nil {
