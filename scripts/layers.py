@@ -69,7 +69,8 @@ def layered(title, uses):
             place()
     y = {own: MARGIN + rank[own] * ROW for own in uses}
     high = MARGIN * 2 + 24 + ROW * max(len(rows) - 1, 0)
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {high}" font-family="sans-serif" font-size="12">',
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" viewBox="0 0 {width:.0f} {high}" '
+             'font-family="sans-serif" font-size="12">',
              f'<title>{escape(title)}</title>', f'<style>{STYLE}</style>']
     for one, two in arrows:
         lines.append(f'<path d="M{x[one]:.0f} {y[one] + 24}L{x[two]:.0f} {y[two]}"/>')
