@@ -33,7 +33,7 @@ type recorder struct {
 	entries []entry
 	before  []entry // the limit that is looked at
 	conns   map[int]*stampedConn
-	there   int // subscriptions that the broker has confirmed
+	there   map[int]bool // consumers that the broker has confirmed
 	over    bool
 	running sync.WaitGroup
 	// answer is what a message is answered with: FIN, or REQ.
@@ -43,7 +43,7 @@ type recorder struct {
 // record starts consumers of a channel, and waits until the broker has confirmed them: what is published before a channel's
 // first consumer may not come to it. address is asked before each connection.
 func record(t testing.TB, address func() string, topic, channel string, consumers, rdy int) *recorder {
-	r := &recorder{conns: map[int]*stampedConn{}, answer: func(entry) string { return "FIN %s\n" }}
+	r := &recorder{conns: map[int]*stampedConn{}, there: map[int]bool{}, answer: func(entry) string { return "FIN %s\n" }}
 	for n := range consumers {
 		r.running.Add(1)
 		go func() {
@@ -60,7 +60,7 @@ func record(t testing.TB, address func() string, topic, channel string, consumer
 	settled(t, "consumers lacking", 0, func() int {
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
-		return consumers - r.there
+		return consumers - len(r.there)
 	})
 	return r
 }
@@ -120,7 +120,7 @@ func (r *recorder) read(client int, tcp *net.TCPConn, topic, channel string, rdy
 				io.WriteString(conn, "NOP\n")
 			case string(frame[4:]) == "OK":
 				r.mutex.Lock()
-				r.there++
+				r.there[client] = true
 				r.mutex.Unlock()
 			}
 			here = here[4+len(frame):]
