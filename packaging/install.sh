@@ -42,7 +42,7 @@ files() {
 	local page
 	for page in "$pages"/*.1.gz; do echo "644 $page $prefix/share/man/man1/${page##*/}"; done
 	for page in "${documents[@]}"; do echo "644 $pages/doc/$page $doc/$page"; done
-	for page in docs/*.svg; do echo "644 $page $doc/$page"; done
+	for page in docs/*.svg docs/rooms/*.svg; do echo "644 $page $doc/$page"; done
 	for page in formats/*.schema.json formats/goldens/latency.json; do echo "644 $page $doc/$page"; done
 	for page in packaging/{prometheus/giusto.rules.yml,grafana/giusto.json} sites/*.yaml; do
 		echo "644 $page $doc/examples/${page##*/}"
@@ -56,7 +56,7 @@ install)
 	;;
 uninstall)
 	files | while read -r _ _ to; do rm -f "${DESTDIR:-}$to"; done
-	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/status,docs/tutorials,docs,examples/links,examples} \
+	rmdir "${DESTDIR:-}$doc"/{docs/decisions,docs/rooms,docs/status,docs/tutorials,docs,examples/links,examples} \
 		"${DESTDIR:-}$doc"/{formats/goldens,formats} "${DESTDIR:-}$doc" 2>/dev/null || true
 	;;
 *)
