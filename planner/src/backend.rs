@@ -152,13 +152,17 @@ pub(crate) fn cost(backend: Backend, facts: &Facts) -> Bandwidth {
     }
 }
 
+/// What `backend` takes for each period of a server.
+pub(crate) fn upkeep_of_period(backend: Backend, facts: &Facts) -> Duration {
+    match backend.abilities().own_thread {
+        true => facts.manager.and_then(|manager| manager.cost).unwrap_or(facts.period_cost),
+        false => Duration::ZERO,
+    }
+}
+
 /// What `backend` takes of a core for the periods of a server.
 pub(crate) fn upkeep(backend: Backend, period: Duration, facts: &Facts) -> Bandwidth {
-    let each = facts.manager.and_then(|manager| manager.cost).unwrap_or(facts.period_cost);
-    match backend.abilities().own_thread {
-        true => Bandwidth::of(each, period).unwrap_or(Bandwidth::ONE),
-        false => Bandwidth::ZERO,
-    }
+    Bandwidth::of(upkeep_of_period(backend, facts), period).unwrap_or(Bandwidth::ONE)
 }
 
 /// Most that `backend` may take of a core for the periods of all its servers: what reservations never get.

@@ -7,7 +7,7 @@ use crate::needs::{Company, Need, Vcpu};
 use crate::promises;
 use crate::refusal::Refusal;
 use giusto_analysis::criticality::Vm;
-use giusto_model::{Bandwidth, MemberMode, Server, Service, SiteMode, SiteModes};
+use giusto_model::{About, Bandwidth, MemberMode, Server, Service, SiteMode, SiteModes};
 use std::fmt;
 
 /// One server of a service, not yet on a core.
@@ -70,9 +70,14 @@ impl Candidate<'_> {
 pub(crate) fn candidates<'a>(on: &OneHost<'a>, order: usize, company: Company) -> Result<Vec<Candidate<'a>>, Refusal> {
     let service = on.services[order];
     let in_modes = in_modes(service, on.modes);
-    let needs = on.known.needs(&service.name, (company, on.host.keep_free), &mut || {
-        promises::of(&service.promise).needs(on, service, company)
-    })?;
+    let mut compute = || promises::of(&service.promise).needs(on, service, company);
+    let needs = match service.promise.about() {
+        // What is counted on of a stage is another with each promise and place of its paths that is tried.
+        About::Paths => compute(),
+        About::Requests | About::Deadlines | About::Supply | About::Rest => {
+            on.known.needs(&service.name, (company, on.host.keep_free), &mut compute)
+        }
+    }?;
     Ok(needs.into_iter().map(|vcpu| Candidate { order, service, vcpu, in_modes: in_modes.clone() }).collect())
 }
 

@@ -1,7 +1,6 @@
 //! The plan of a site: every host's own, put together.
 
 use crate::facts::{self, Facts};
-use crate::hosts::attempt;
 use crate::known::Alike;
 use crate::nearest::nearest;
 use crate::paths::{self, Resolved};
@@ -118,17 +117,14 @@ fn with(
     let placed = paths::placed(site, alike_everywhere.as_ref().unwrap_or(&networks), answers);
     let site = placed.as_ref().map_or(site, |placed| &placed.site);
     let asked = site;
-    let fits = |other: &Site| {
-        let resolved = paths::planned(other, facts, &networks, answers).ok().flatten();
-        resolved.is_some_and(|resolved| attempt(&resolved.site, facts, only, answers, alike).is_ok())
-    };
-    let resolved = paths::planned(site, facts, &networks, answers);
-    let resolved = resolved.map_err(|refusal| paths::with_nearest(site, None, refusal, &fits))?;
+    let attempted = |site: &Site| paths::attempted(site, facts, &networks, only, (answers, alike));
+    let fits = |other: &Site| matches!(attempted(other), Ok((Some(_), Ok(_))));
+    let (resolved, plan) = attempted(site).map_err(|refusal| paths::with_nearest(site, None, refusal, &fits))?;
     let (site, paths) = match &resolved {
         Some(Resolved { site, paths }) => (site, paths.as_slice()),
         None => (site, &[][..]),
     };
-    let plan = attempt(site, facts, only, answers, alike).map_err(|refusal| match refusal {
+    let plan = plan.map_err(|refusal| match refusal {
         Refusal::DoesNotFit(witness) => {
             let nearest = nearest(site, facts, only, &witness, answers);
             Refusal::DoesNotFit(Box::new(Witness { nearest, ..*witness }))

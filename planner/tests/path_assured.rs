@@ -147,9 +147,9 @@ fn it_is_kept_at_high_loads_with_measured_times_and_low_percentiles() {
 
 #[test]
 fn a_promise_that_no_proof_gives_may_be_simulated() {
-    let slow = site("40/s", ["1ms", "2ms", "1ms"], "42ms", Assurance::Proven);
+    let slow = site("40/s", ["1ms", "2ms", "1ms"], "24ms", Assurance::Proven);
     assert!(matches!(plan(&slow, &facts()), Err(Refusal::Path(why)) if matches!(why.cause, PathCause::TooSlow { .. })));
-    let found = told(&site("40/s", ["1ms", "2ms", "1ms"], "42ms", Assurance::Simulated));
+    let found = told(&site("40/s", ["1ms", "2ms", "1ms"], "24ms", Assurance::Simulated));
     assert_eq!(found.paths[0].simulated.as_ref().unwrap().proven, None);
     assert!(explain(&found, "braking").unwrap().contains("with as much of a core for each stage as there is"));
     let never = site("40/s", ["1ms", "2ms", "1ms"], "5ms", Assurance::Simulated);

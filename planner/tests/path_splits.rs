@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 
 /// By how much both rules let the rate grow from stage to stage.
 const GROWTH: f64 = 0.06;
-/// In ms: those from which the planner chooses where the manager enforces.
-const PERIODS: [u64; 11] = [10, 15, 20, 25, 30, 40, 60, 80, 100, 150, 200];
+/// In ms: those from which the planner chooses where the manager enforces and was not measured.
+const PERIODS: [u64; 12] = [5, 10, 15, 20, 25, 30, 40, 60, 80, 100, 150, 200];
 const LATE: f64 = 0.01;
 
 struct Chain {

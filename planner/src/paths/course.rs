@@ -84,6 +84,8 @@ pub(super) struct Ask {
     pub(super) longest: Duration,
     pub(super) least: Duration,
     pub(super) most: Bandwidth,
+    /// What its manager takes for each period.
+    pub(super) each: Duration,
 }
 
 impl Course {

@@ -4,7 +4,7 @@ use super::course::{Ask, Asked, Course, Gap, Spot};
 use super::packets::{self, AtOnce};
 use super::refusal::{PathCause, PathRefusal};
 use super::topic;
-use crate::backend::{choose, deviation, most_of_a_core, Wanted};
+use crate::backend::{choose, deviation, most_of_a_core, upkeep_of_period, Wanted};
 use crate::facts::{known, Facts};
 use crate::refusal::Refusal;
 use crate::words::{reason, share, time};
@@ -41,6 +41,16 @@ pub(super) struct Given<'a> {
     pub(super) networks: &'a [NetworkPlan],
     /// How long the ensemble has no leader at most.
     pub(super) outage: Option<Duration>,
+    pub(super) periods: Periods,
+}
+
+/// From which periods those of stages are chosen.
+#[derive(Clone, Copy)]
+pub(crate) enum Periods {
+    /// All that backends can do, where they are cheaper with what backends take for them.
+    Short,
+    /// Those that are chosen for others, too.
+    Usual,
 }
 
 impl Given<'_> {
@@ -282,10 +292,14 @@ impl Given<'_> {
             service: times.clone(),
             loss: deviation.loss,
             latency: deviation.latency,
-            shortest: chosen.limits.chosen,
+            shortest: match self.periods {
+                Periods::Short => chosen.limits.shortest,
+                Periods::Usual => chosen.limits.chosen,
+            },
             longest: chosen.limits.longest,
             least: chosen.limits.budget,
             most,
+            each: upkeep_of_period(chosen.backend, &of_host),
         })
     }
 
@@ -297,8 +311,8 @@ impl Given<'_> {
         (through, points, every): (&[PathStage], &[PathPoint], Option<&PathEvery>),
     ) -> Vec<Reason> {
         let mut reasons = vec![reason("messages", self.path.source, "from the site")];
-        let all: f64 = servers.iter().zip(&asked.stages).map(|(one, ask)| ask.cost(*one)).sum();
-        let all = Bandwidth::new((all * 1e6).round() as u64, 1_000_000).unwrap_or(Bandwidth::ONE);
+        let all = (asked.reserved(servers) * 1e6).round() as u64;
+        let all = Bandwidth::new(all, 1_000_000).unwrap_or(Bandwidth::ONE);
         let searched = match asked.rounds {
             0 => "found by exponentials, less what the laws say is too much: of so many paths no others are tried",
             _ => "for which no change of one period or of two budgets was found to be cheaper",

@@ -21,7 +21,7 @@ mod topic;
 pub(crate) use nearest::with_nearest;
 pub(crate) use packets::{filled, say};
 pub(crate) use places::placed;
-pub(crate) use plan::{planned, Resolved};
+pub(crate) use plan::{attempted, Resolved};
 pub use refusal::{PathCause, PathRefusal, Unlike};
 pub use saving::{would_save, Saving};
 pub(crate) use search::PathAnswers;

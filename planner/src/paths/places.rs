@@ -1,9 +1,9 @@
 //! On which hosts stages are that the site leaves to the planner (docs/decisions/0074).
 
-use super::plan::planned;
+use super::given::Periods;
+use super::plan::{attempted, planned, Resolved};
 use super::refusal::PathCause;
 use crate::facts::Facts;
-use crate::hosts::attempt;
 use crate::known::Alike;
 use crate::promises::percentiles::Answers;
 use crate::refusal::Refusal;
@@ -35,7 +35,8 @@ pub(crate) fn placed(site: &Site, networks: &[NetworkPlan], answers: &Answers) -
         return None;
     }
     let facts = Facts::typical(site.hosts[0].cores.clone());
-    let mut search = Search { site, open, networks, answers, facts, tried: 0, best: None, first: None };
+    let mut search =
+        Search { site, open, networks, answers, alike: Alike::default(), facts, tried: 0, best: None, first: None };
     let count = (site.hosts.len() as f64).powi(search.open.len() as i32);
     match count <= ALL as f64 {
         true => search.all(),
@@ -64,12 +65,22 @@ struct Search<'a> {
     open: Vec<usize>,
     networks: &'a [NetworkPlan],
     answers: &'a Answers,
+    alike: Alike,
     facts: Facts,
     tried: usize,
     /// What all stages take of cores, and which hosts those of the open ones are.
     best: Option<(f64, Vec<usize>)>,
     /// The first for which there are links.
     first: Option<Vec<usize>>,
+}
+
+/// What is counted on at all stages.
+fn counted(resolved: &Resolved) -> f64 {
+    let share = |service: &Service| match &service.promise {
+        Promise::Stage { counted: Some(counted), .. } => counted.bandwidth().as_f64(),
+        _ => 0.0,
+    };
+    resolved.site.services.iter().map(share).sum()
 }
 
 impl Search<'_> {
@@ -84,26 +95,23 @@ impl Search<'_> {
     /// Whether these are better than all before.
     fn look(&mut self, hosts: &[usize]) -> bool {
         self.tried += 1;
-        let resolved = planned(&self.with(hosts), &self.facts, self.networks, self.answers);
+        let (site, facts) = (self.with(hosts), &self.facts);
+        let resolved = planned(&site, facts, self.networks, self.answers, Periods::Short);
         let has_links =
             |why: &Refusal| !matches!(why, Refusal::Path(why) if matches!(why.cause, PathCause::NoLink { .. }));
         if self.first.is_none() && resolved.as_ref().err().is_none_or(has_links) {
             self.first = Some(hosts.to_vec());
         }
+        let is_cheaper = |cost: &f64| self.best.as_ref().is_none_or(|(least, _)| *cost < least * (1.0 - 1e-9));
         let Ok(Some(resolved)) = resolved else { return false };
-        let share = |service: &Service| match &service.promise {
-            Promise::Stage { counted: Some(counted), .. } => counted.bandwidth().as_f64(),
-            _ => 0.0,
-        };
-        let cost: f64 = resolved.site.services.iter().map(share).sum();
-        let cheaper = self.best.as_ref().is_none_or(|(least, _)| cost < least * (1.0 - 1e-9));
-        // What is known of stages by their names is of one place only.
-        let fits = || attempt(&resolved.site, &self.facts, None, self.answers, &Alike::default()).is_ok();
-        let fits = cheaper && fits();
-        if fits {
-            self.best = Some((cost, hosts.to_vec()));
+        if !is_cheaper(&counted(&resolved)) {
+            return false;
         }
-        fits
+        let found = attempted(&site, facts, self.networks, None, (self.answers, &self.alike));
+        let Ok((Some(resolved), Ok(_))) = found else { return false };
+        let cost = Some(counted(&resolved)).filter(is_cheaper);
+        cost.iter().for_each(|cost| self.best = Some((*cost, hosts.to_vec())));
+        cost.is_some()
     }
 
     fn all(&mut self) {

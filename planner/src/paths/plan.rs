@@ -2,7 +2,7 @@
 
 use super::course::{Asked, Brought};
 use super::despite;
-use super::given::Given;
+use super::given::{Given, Periods};
 use super::packets::{self, AtOnce};
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
@@ -10,14 +10,16 @@ use super::search::{Found, ROUNDS};
 use super::simulated::{Shown, RISK};
 use super::topic;
 use crate::facts::Facts;
+use crate::hosts::attempt;
+use crate::known::Alike;
 use crate::promises::percentiles::Answers;
-use crate::refusal::Refusal;
+use crate::refusal::{Cause, Refusal};
 use crate::{coordination, topics};
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
     together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart,
-    PathPlan, PathPoint, PathSource, PathStage, Promise, SimulatedPath, Site, Within,
+    PathPlan, PathPoint, PathSource, PathStage, Plan, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 
@@ -27,14 +29,46 @@ pub(crate) struct Resolved {
     pub(crate) paths: Vec<PathPlan>,
 }
 
+/// Plans the paths of `site`, and then all its services: where managers do not have the time for the periods of stages, with longer
+/// ones. The first result is that of the paths, `None` where there are none; without it the second says what could not be placed.
+///
+/// Errors: as [`planned`].
+pub(crate) fn attempted(
+    site: &Site,
+    facts: &Facts,
+    networks: &[NetworkPlan],
+    only: Option<usize>,
+    (answers, alike): (&Answers, &Alike),
+) -> Result<(Option<Resolved>, Result<Plan, Refusal>), Refusal> {
+    let with = |periods: Periods| {
+        let resolved = planned(site, facts, networks, answers, periods)?;
+        let on = resolved.as_ref().map_or(site, |resolved| &resolved.site);
+        let plan = attempt(on, facts, only, answers, alike);
+        Ok((resolved, plan))
+    };
+    match with(Periods::Short)? {
+        (Some(_), Err(refusal)) if is_of_periods(&refusal) => with(Periods::Usual),
+        found => Ok(found),
+    }
+}
+
+fn is_of_periods(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::DoesNotFit(witness) => matches!(witness.cause, Cause::Upkeep { .. }),
+        Refusal::On { refusal, .. } => is_of_periods(refusal),
+        _ => false,
+    }
+}
+
 /// What all paths of `site` need, whose hosts process packets as `networks` say. `None` where it has none.
 ///
 /// Errors: a path that cannot keep its promise, however much its stages get; stages whose backends cannot serve them.
-pub(crate) fn planned(
+pub(super) fn planned(
     site: &Site,
     facts: &Facts,
     networks: &[NetworkPlan],
     answers: &Answers,
+    periods: Periods,
 ) -> Result<Option<Resolved>, Refusal> {
     if site.paths.all.is_empty() {
         return Ok(None);
@@ -52,7 +86,15 @@ pub(crate) fn planned(
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let together = together(site.paths.all.iter().map(Path::services));
     for (first, path) in together.iter().zip(&site.paths.all) {
-        groups.entry(*first).or_default().0.push(Given { site, facts, path, topics: &topics, networks, outage });
+        groups.entry(*first).or_default().0.push(Given {
+            site,
+            facts,
+            path,
+            topics: &topics,
+            networks,
+            outage,
+            periods,
+        });
     }
     let asked: Vec<Vec<Question>> = groups.values().map(Group::asked).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().flatten().map(|question| question.asked.clone()).collect();
@@ -99,12 +141,10 @@ struct Question {
 }
 
 impl Question {
-    /// What is reserved for all of its services; without an end where they cannot keep what was promised.
+    /// What all of its services take of cores, with their managers; without an end where they cannot keep what was promised.
     fn cost(&self, found: &Result<Found, Error>) -> f64 {
         match found {
-            Ok(Found::Servers(servers, _) | Found::Simulated(servers, ..)) => {
-                servers.iter().zip(&self.asked.stages).map(|(one, ask)| ask.cost(*one)).sum()
-            }
+            Ok(Found::Servers(servers, _) | Found::Simulated(servers, ..)) => self.asked.cost(servers),
             _ => f64::INFINITY,
         }
     }

@@ -34,10 +34,7 @@ pub struct Saving {
 /// A plan whose numbers make no sense.
 pub fn would_save(plan: &Plan, name: &str) -> Result<Option<Saving>, Error> {
     let Some((asked, servers)) = asked(plan, name) else { return Ok(None) };
-    let cost = |servers: &[Interface]| {
-        let all: f64 = servers.iter().zip(&asked.stages).map(|(one, ask)| ask.cost(*one)).sum();
-        Bandwidth::new((all * 1e6).round() as u64, 1_000_000)
-    };
+    let cost = |servers: &[Interface]| Bandwidth::new((asked.reserved(servers) * 1e6).round() as u64, 1_000_000);
     let Some((found, shown)) = simulated_from(&asked, &servers)? else { return Ok(None) };
     let both = cost(&servers).zip(cost(&found));
     let risk_ppm = (RISK * 1e6).round() as u32;
@@ -113,6 +110,7 @@ fn ask(plan: &Plan, service: &str) -> Option<(Ask, Interface)> {
         longest: entry.server.period,
         least: Duration::ZERO,
         most: Bandwidth::ONE,
+        each: Duration::ZERO,
     };
     Some((ask, Interface { budget: *budget, period: entry.server.period }))
 }

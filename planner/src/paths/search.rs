@@ -36,6 +36,8 @@ pub(super) enum Found {
 /// More than the load of each stage is counted on: nearer to it a rate that is a little higher than the site says would make
 /// the queue grow for ever.
 const LEAST_OF_LOAD: f64 = 1.05;
+/// Periods for stages that are shorter than those of other services, in ms: what they cost is counted here.
+const SHORTER: [u64; 3] = [1, 2, 3];
 /// Times that the multiple of the load is halved.
 const HALVINGS: usize = 7;
 /// ... and what exponentials leave too much.
@@ -81,7 +83,7 @@ pub(super) fn simulated_from(asked: &Asked, servers: &[Interface]) -> Result<Opt
 fn decided(asked: &Asked, model: &Model, proven: Found) -> Result<Found, Error> {
     let search = Search { asked, proofs: Proofs::new(asked, Laws::rough) };
     let (begun, cost) = match &proven {
-        Found::Servers(servers, _) => (Some(servers.clone()), Some(search.cost(servers))),
+        Found::Servers(servers, _) => (Some(servers.clone()), Some(search.asked.reserved(servers))),
         Found::TooSlow(_) => (search.largest(model)?, None),
         Found::Overload(..) | Found::Simulated(..) => return Ok(proven),
     };
@@ -148,12 +150,32 @@ impl Ask {
     }
 
     /// What is reserved for what is counted on.
-    pub(super) fn cost(&self, one: Interface) -> f64 {
+    fn reserved(&self, one: Interface) -> f64 {
         (one.budget.ns() + self.loss.ns()).max(self.least.ns()) as f64 / one.period.ns() as f64
     }
 
+    /// ... and what its manager takes.
+    fn cost(&self, one: Interface) -> f64 {
+        self.reserved(one) + self.each.ns() as f64 / one.period.ns() as f64
+    }
+
     fn periods(&self, promised: Duration) -> Vec<Duration> {
-        periods(self.shortest, self.longest.min(promised.max(self.shortest))).collect()
+        let longest = self.longest.min(promised.max(self.shortest));
+        let shorter =
+            SHORTER.map(Duration::from_ms).into_iter().filter(|period| (self.shortest..=longest).contains(period));
+        shorter.chain(periods(self.shortest, longest)).collect()
+    }
+}
+
+impl Asked {
+    /// What is reserved of cores for all stages, so much of which is counted on.
+    pub(super) fn reserved(&self, counted: &[Interface]) -> f64 {
+        self.stages.iter().zip(counted).map(|(stage, one)| stage.reserved(*one)).sum()
+    }
+
+    /// ... and what their managers take.
+    pub(super) fn cost(&self, counted: &[Interface]) -> f64 {
+        self.stages.iter().zip(counted).map(|(stage, one)| stage.cost(*one)).sum()
     }
 }
 
@@ -182,6 +204,10 @@ impl Search<'_> {
         let mut best: Option<Vec<Interface>> = None;
         let mut whole = Vec::new();
         for period in self.asked.stages[0].periods(self.latest()).into_iter().rev() {
+            let least = self.scaled(period, &loads, LEAST_OF_LOAD);
+            if best.as_ref().is_some_and(|best| self.cost(best) <= self.cost(&least)) {
+                continue;
+            }
             let largest = self.scaled(period, &loads, f64::INFINITY);
             if !self.proofs.kept(&largest)? {
                 whole.push(largest);
@@ -253,7 +279,7 @@ impl Search<'_> {
     }
 
     fn cost(&self, servers: &[Interface]) -> f64 {
-        self.asked.stages.iter().zip(servers).map(|(stage, one)| stage.cost(*one)).sum()
+        self.asked.cost(servers)
     }
 
     /// Budgets of so many times what the messages ask for, but of no more than there is.
@@ -318,7 +344,7 @@ impl Search<'_> {
         servers[nth].budget = Duration::ZERO;
         let rest: f64 = cost - self.cost(&servers) + stage.cost(servers[nth]);
         let most = (rest * period.ns() as f64) as u64;
-        let most = most.saturating_sub(stage.loss.ns()).min(stage.whole(period)) / step;
+        let most = most.saturating_sub(stage.each.ns() + stage.loss.ns()).min(stage.whole(period)) / step;
         let mut low = (LEAST_OF_LOAD * load * period.ns() as f64 / step as f64) as u64;
         let mut high = most;
         if high <= low {

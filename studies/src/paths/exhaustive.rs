@@ -7,8 +7,8 @@ use giusto_analysis::path::{within_by, Flow, Laws, Net, Source, Stage, Visit};
 use giusto_analysis::response::{Server, Share};
 use giusto_model::{Duration, PathSource};
 
-/// In ms: those from which the planner chooses where the manager enforces.
-const PERIODS: [u64; 7] = [10, 15, 20, 25, 30, 40, 60];
+/// In ms: those from which the planner chooses where the manager enforces and was not measured.
+const PERIODS: [u64; 8] = [5, 10, 15, 20, 25, 30, 40, 60];
 /// The planner counts on no less of a core than this many times what the messages need.
 const LEAST_OF_LOAD: f64 = 1.05;
 /// What the host keeps free of a core.
@@ -51,8 +51,7 @@ pub(crate) fn least(
         let most = ((MOST * period as f64) as u64).saturating_sub(overhead[nth].loss.ns()) / step(period);
         (least.max(1), most)
     };
-    let cost =
-        |nth: usize, steps: u64, period: u64| (steps * step(period) + overhead[nth].loss.ns()) as f64 / period as f64;
+    let cost = |nth: usize, steps: u64, period: u64| overhead[nth].cost(steps * step(period), period);
     let (mut best, mut pairs) = (than, 0);
     for (p, q) in periods().flat_map(|p| periods().map(move |q| (p, q))) {
         let ((low, high), (least, most)) = (range(0, p), range(1, q));

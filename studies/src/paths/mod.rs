@@ -21,6 +21,15 @@ pub(crate) struct Overhead {
     pub(crate) loss: Duration,
     /// Once a message.
     pub(crate) latency: Duration,
+    /// What the manager takes for each period.
+    pub(crate) each: Duration,
+}
+
+impl Overhead {
+    /// What a server takes of a core with all that.
+    pub(crate) fn cost(self, budget: u64, period: u64) -> f64 {
+        (budget + self.loss.ns() + self.each.ns()) as f64 / period as f64
+    }
 }
 
 /// The plan of a path with these percentiles; `None`: it cannot be kept.
@@ -40,16 +49,21 @@ pub(crate) fn planned(chain: &Chain, points: Vec<Within>) -> Result<Option<Plan>
 pub(crate) fn overheads(plan: &Plan) -> Vec<Overhead> {
     let of = |entry: &giusto_model::ServicePlan| match entry.certificate {
         Certificate::Stage { budget, latency } => {
-            Overhead { loss: entry.server.budget.checked_sub(budget).unwrap_or_default(), latency }
+            let loss = entry.server.budget.checked_sub(budget).unwrap_or_default();
+            Overhead { loss, latency, each: Facts::PERIOD_COST }
         }
-        _ => Overhead { loss: Duration::ZERO, latency: Duration::ZERO },
+        _ => Overhead { loss: Duration::ZERO, latency: Duration::ZERO, each: Facts::PERIOD_COST },
     };
     plan.services.iter().map(of).collect()
 }
 
-/// What all its services reserve, in cores.
-pub(crate) fn reserved(plan: &Plan) -> f64 {
-    plan.services.iter().map(|entry| entry.server.bandwidth().as_f64()).sum()
+/// What all its services take, in cores: what they reserve, and what the manager takes for their periods.
+pub(crate) fn taken(plan: &Plan) -> f64 {
+    let one = |entry: &giusto_model::ServicePlan| {
+        let each = Facts::PERIOD_COST.ns() as f64 / entry.server.period.ns() as f64;
+        entry.server.bandwidth().as_f64() + each
+    };
+    plan.services.iter().map(one).sum()
 }
 
 /// A percentile within a time.

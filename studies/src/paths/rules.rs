@@ -30,8 +30,8 @@ impl Rule {
 
 /// By how much the rate may grow from stage to stage: the cheapest of these is taken, the same at all stages.
 const GROWTHS: [f64; 3] = [0.02, 0.06, 0.15];
-/// In ms: those from which the planner chooses where the manager enforces.
-const PERIODS: [u64; 12] = [10, 15, 20, 25, 30, 40, 60, 80, 100, 150, 200, 250];
+/// In ms: those from which the planner chooses where the manager enforces and was not measured.
+const PERIODS: [u64; 13] = [5, 10, 15, 20, 25, 30, 40, 60, 80, 100, 150, 200, 250];
 
 /// Bandwidth of all stages, so that all but `late` of the messages take `within` at most; `None`: with these parts there is none.
 pub(crate) fn split(rule: Rule, chain: &Chain, within: Duration, late: f64, overhead: &[Overhead]) -> Option<f64> {
@@ -62,8 +62,9 @@ struct Part {
 }
 
 impl Part {
-    /// Bandwidth of the least server, with what is lost of each budget.
-    fn least(&self, service: &[(Duration, f64)], Overhead { loss, latency }: Overhead) -> Option<f64> {
+    /// What the least server takes.
+    fn least(&self, service: &[(Duration, f64)], overhead: Overhead) -> Option<f64> {
+        let Overhead { loss, latency, each } = overhead;
         let mut best: Option<f64> = None;
         for period in PERIODS.map(Duration::from_ms).into_iter().filter(|period| (period.ns() as f64) < self.within) {
             let step = (period.ns() / 200).max(100_000);
@@ -74,7 +75,7 @@ impl Part {
             };
             // No more than the best so far.
             let most = period.ns() as f64 * best.unwrap_or(1.0);
-            let (mut low, mut high) = (0, (most as u64).saturating_sub(loss.ns()) / step);
+            let (mut low, mut high) = (0, (most as u64).saturating_sub(loss.ns() + each.ns()) / step);
             if high == 0 || !kept(high) {
                 continue;
             }
@@ -82,7 +83,7 @@ impl Part {
                 let middle = low + (high - low) / 2;
                 *(if kept(middle) { &mut high } else { &mut low }) = middle;
             }
-            let cost = (high * step + loss.ns()) as f64 / period.ns() as f64;
+            let cost = overhead.cost(high * step, period.ns());
             best = Some(best.map_or(cost, |best| best.min(cost)));
         }
         best

@@ -3,7 +3,7 @@
 
 use super::chain::Chain;
 use super::rules::{split, Rule};
-use super::{exhaustive, overheads, planned, quantiles, reserved, within, LOADS, SERVICES};
+use super::{exhaustive, overheads, planned, quantiles, taken, within, LOADS, SERVICES};
 use crate::tables::Csv;
 use crate::{Error, Size};
 use giusto_model::{Duration, Plan};
@@ -46,7 +46,7 @@ fn drawn(
     Err(Error::Size(format!("none of {DRAWS} random paths keeps its promise")))
 }
 
-/// Tables `splits`: a row a path and rule, with what the planner reserves, what the rule does (`kept` 0: its parts cannot be
+/// Tables `splits`: a row a path and rule, with what the plan takes, what the rule does (`kept` 0: its parts cannot be
 /// kept), and what is saved; `quartiles` of the part that is saved; `least`: two services, beside the cheapest of all pairs of
 /// servers.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
@@ -64,13 +64,13 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
         let overhead = overheads(&one.plan);
         let costs = Rule::ALL.map(|rule| split(rule, &one.chain, one.promised, LATE, &overhead));
         played(total);
-        Ok::<_, Error>((reserved(&one.plan), costs))
+        Ok::<_, Error>((taken(&one.plan), costs))
     };
     let beside_all = |nth: usize| {
         let (case, set) = (nth / sets, nth % sets);
         let promised = |_: &Chain, rng: &mut ChaCha8Rng| Duration::from_ms(rng.random_range(SHORT.0..SHORT.1));
         let one = drawn(2, LOADS[case], promised, &mut size.stream(cases.len() + case, set as u64))?;
-        let together = reserved(&one.plan);
+        let together = taken(&one.plan);
         let found = exhaustive::least(&one.chain, one.promised, LATE * ROUNDED, &overheads(&one.plan), together)?;
         played(total);
         Ok::<_, Error>((together, found))
