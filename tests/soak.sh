@@ -48,7 +48,7 @@ result=docs/soak.txt
 		srtm-penalty srtm-concentration srtm-maxmin srtm-correlation srtm-convergence vatc-packetrate vatc-interference \
 		vatc-bucket vatc-rebalance \
 		m2-latency m2-deadline-misses akita-quality akita-memcached akita-multi akita-shares akita-scale \
-		vas-synthetic vas-redis vas-spark placement paths-split; do
+		vas-synthetic vas-redis vas-spark placement paths-split paths-tightness; do
 		target/release/giusto study run $study | sed -n '1p;/ FAIL$/p' || [[ ${PIPESTATUS[0]} = [36] ]]
 	done
 	tests/messaging.sh soak | grep -E '^((bucket|gate|broker|holder|ledger|distribute|simulate|predict|store|distributor|client|fleet|messaging): |(--- )?FAIL|ok)' || [ ${PIPESTATUS[0]} = 77 ]

@@ -51,6 +51,7 @@ pub fn run(
         Name::VasSpark => vas::spark::run(size, folder, played),
         Name::Placement => placement::run(size, played),
         Name::PathsSplit => paths::split::run(size, played),
+        Name::PathsTightness => paths::tightness::run(size, played),
         Name::VmLatency => vm_latency::run(size, played),
     }
 }

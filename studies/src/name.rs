@@ -75,13 +75,15 @@ pub enum Name {
     Placement,
     /// Ours: servers of a path.
     PathsSplit,
+    /// Ours: what is proven of a path beside what its messages take.
+    PathsTightness,
     /// Abe22, latencies of hosts and guests, measured on this machine.
     VmLatency,
 }
 
 impl Name {
     /// All that are played in virtual time.
-    pub const VIRTUAL: [Name; 21] = [
+    pub const VIRTUAL: [Name; 22] = [
         Name::CsaPeriod,
         Name::CsaEtf,
         Name::CsaArinc,
@@ -103,6 +105,7 @@ impl Name {
         Name::VasSynthetic,
         Name::Placement,
         Name::PathsSplit,
+        Name::PathsTightness,
     ];
 
     /// What a machine must have on which it is played; `None` where all of it happens in virtual time.
@@ -165,6 +168,7 @@ impl Name {
             Name::VasSpark => "vas-spark",
             Name::Placement => "placement",
             Name::PathsSplit => "paths-split",
+            Name::PathsTightness => "paths-tightness",
             Name::VmLatency => "vm-latency",
         }
     }

@@ -1,9 +1,10 @@
-//! Paths of random services: what it saves to choose all their servers together.
+//! Paths of random services: what it saves to choose all their servers together, and how far what is proven is from what messages take.
 
 mod chain;
 mod exhaustive;
 mod rules;
 pub(crate) mod split;
+pub(crate) mod tightness;
 
 use crate::Error;
 use chain::Chain;

@@ -24,10 +24,19 @@ const SHORT: (u64, u64) = (25, 41);
 const DRAWS: u64 = 200;
 
 /// A path whose promise can be kept.
-struct Drawn {
-    chain: Chain,
+pub(super) struct Drawn {
+    pub(super) chain: Chain,
     promised: Duration,
-    plan: Plan,
+    pub(super) plan: Plan,
+}
+
+/// ... of a p99 within [`PROMISED`].
+pub(super) fn usual(services: usize, load: u64, rng: &mut ChaCha8Rng) -> Result<Drawn, Error> {
+    let promised = |chain: &Chain, rng: &mut ChaCha8Rng| {
+        let times = rng.random_range(PROMISED.0..PROMISED.1) / (1.0 - load as f64 / 100.0);
+        Duration::from_ns((chain.work().ns() as f64 * times) as u64)
+    };
+    drawn(services, load, promised, rng)
 }
 
 fn drawn(
@@ -56,11 +65,7 @@ pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<
     let beside_rules = |nth: usize| {
         let (case, set) = (nth / sets, nth % sets);
         let (services, load) = cases[case];
-        let promised = |chain: &Chain, rng: &mut ChaCha8Rng| {
-            let times = rng.random_range(PROMISED.0..PROMISED.1) / (1.0 - load as f64 / 100.0);
-            Duration::from_ns((chain.work().ns() as f64 * times) as u64)
-        };
-        let one = drawn(services, load, promised, &mut size.stream(case, set as u64))?;
+        let one = usual(services, load, &mut size.stream(case, set as u64))?;
         let overhead = overheads(&one.plan);
         let costs = Rule::ALL.map(|rule| split(rule, &one.chain, one.promised, LATE, &overhead));
         played(total);
