@@ -2,8 +2,8 @@
 
 use giusto_model::{
     Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Observe, Origin,
-    PacketBucket, PacketClass, PacketUnit, PathLoad, PathObserve, PathSource, Promise, Release, Reported, Scheduler, ServerKind,
-    Service, ServiceTime, Site, SiteCriticality, TaskError, Through, Tokens, Unused,
+    PacketBucket, PacketClass, PacketUnit, PathLoad, PathObserve, PathSource, Promise, Release, Reported, Scheduler,
+    ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError, Through, Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_SITE};
 use std::path::Path;

@@ -137,3 +137,63 @@ impl Sink for Open {
         self.seen().problem = Some(why);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giusto_model::{Duration as Length, Instant as At, JobRecord, PathSource};
+    use giusto_traces::SpanKind;
+    use std::collections::BTreeMap;
+    use std::net::TcpListener;
+
+    fn span(trace: &str, service: &str, start: u64, end: u64) -> Span {
+        let (id, parent, pid, name) = (String::new(), None, None, String::new());
+        Span { trace: trace.into(), id, parent, service: service.into(), pid, name, kind: SpanKind::Server, start, end }
+    }
+
+    #[test]
+    fn spans_of_the_measurement_tell_the_time_at_each_service_and_others_are_passed_over() {
+        let one = |name: &str| Through::Service(name.into());
+        let path = Path {
+            name: "order".into(),
+            source: PathSource::Poisson("40/s".parse().unwrap()),
+            through: vec![one("shop"), Through::All(vec![vec![one("stock")], vec![one("bill"), one("mail")]])],
+            points: Vec::new(),
+            every: Some(Length::from_ms(30)),
+            load: None,
+            observe: None,
+            packets: Path::PACKETS,
+            assurance: Default::default(),
+            despite: Vec::new(),
+        };
+        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let times = StageTimes::listen(at, &path, "aa".into()).unwrap();
+        assert!(StageTimes::listen(at, &path, "aa".into()).is_err_and(|why| why.contains("cannot listen for spans")));
+        let whole = |trace: &str| {
+            let times = [("stock", 10, 50), ("shop", 0, 99), ("bill", 12, 30), ("mail", 31, 90)];
+            times.map(|(service, start, end)| span(trace, service, 1000 + start, 1000 + end)).to_vec()
+        };
+        times.open.take([whole("aa1"), whole("bb1"), whole("aa2")].concat());
+        let job = |finish| JobRecord { task: 0, job: 0, due: At::ZERO, release: At::ZERO, finish };
+        let report = |traces: [&str; 2], second| PathReport {
+            jobs: vec![job(Some(At::ZERO)), job(second)],
+            lost: 0,
+            failures: BTreeMap::new(),
+            stages: BTreeMap::new(),
+            traces: traces.map(String::from).to_vec(),
+        };
+        // The second was lost, and is not waited for.
+        let mut all = report(["aa1", "aa2"], None);
+        assert_eq!(times.tell(&mut [&mut all], &|| false), None);
+        // The last of each branch has the way back.
+        let expected = [("bill", 20), ("mail", 69), ("shop", 10), ("stock", 89)];
+        let expected: BTreeMap<String, Vec<u64>> = expected.map(|(name, took)| (name.to_string(), vec![took])).into();
+        assert_eq!(all.stages, expected);
+        // What is missing, and what came instead, is told.
+        times.open.take(vec![span("aa3", "another", 1, 2), span("aa3", "shop", 1, 2)]);
+        let mut all = report(["aa2", "aa3"], Some(At::ZERO));
+        let missing = times.tell(&mut [&mut all], &|| true).unwrap();
+        assert!(missing.contains("spans of 1 of 2 messages") && missing.contains("come from 'another'"), "{missing}");
+        assert_eq!(all.stages["mail"].len(), 1);
+    }
+}

@@ -3,8 +3,7 @@
 //! A line is its number and when it was sent, in ns. A stage passes it on as one line; a stage that wants to be told apart adds a
 //! space and `NAME:FROM-TO`, when the line came and when it left, on the CLOCK_MONOTONIC of its own machine.
 
-use super::run::Run;
-use super::GRACE_NS;
+use super::run::{Run, GRACE_NS};
 use crate::client::connect;
 use crate::clock::now;
 use crate::drive::wait;

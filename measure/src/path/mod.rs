@@ -13,11 +13,9 @@ use crate::{Error, Generator};
 use giusto_model::{Arrivals, Duration, JobRecord, Lateness, Load, Path, PathLoad, PathSource, Task};
 use lines::Lines;
 use requests::Requests;
-use run::Run;
+use run::{Run, GRACE_NS};
 use std::collections::BTreeMap;
 
-/// How long messages are waited for after the last one was sent, a request after it was due, and the last stage to connect.
-const GRACE_NS: u64 = 5_000_000_000;
 const PROGRESS_NS: u64 = 100_000_000;
 
 /// What came of it.

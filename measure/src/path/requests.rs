@@ -5,9 +5,8 @@
 //! when it was due all the while, and nothing here waits for a server, so that no message holds up another one.
 
 use super::connection::{Connection, Found};
-use super::run::Run;
+use super::run::{Run, GRACE_NS};
 use super::traceparent::Traces;
-use super::GRACE_NS;
 use crate::client::connect;
 use crate::clock::now;
 use crate::drive::wait;

@@ -4,6 +4,9 @@ use crate::clock::now;
 use giusto_model::{Instant, JobRecord};
 use std::collections::BTreeMap;
 
+/// How long messages are waited for after the last one was sent, a request after it was due, and the last stage to connect.
+pub(super) const GRACE_NS: u64 = 5_000_000_000;
+
 /// One run over the ends of a path.
 #[derive(Default)]
 pub(super) struct Run {

@@ -172,7 +172,7 @@ fn each_request_is_done_or_lost_once_whatever_the_server_does() {
         let expected = [("answered 302 Found", of(4)), ("answered 500 Internal Server Error", of(1)), (closed, of(2))];
         let expected: BTreeMap<String, u64> = expected.map(|(why, count)| (why.to_string(), count)).into();
         assert!(came.len() == report.jobs.len() && report.failures == expected, "{expected:?} {report:?}");
-        assert_eq!(report.lost, expected.values().sum());
+        assert_eq!(report.lost, expected.values().sum::<u64>());
         for one in came.iter() {
             let job = &report.jobs[(one.number - first) as usize];
             assert_eq!(job.finish.is_none(), matches!(one.number % 8, 1 | 2 | 4), "{one:?}");
