@@ -194,15 +194,16 @@ class Http(Running):
         self.told(6, "--out", str(out))
         stop.join()
         jobs = [line.split(",") for line in out.read_text().splitlines()[1:]]
-        jobs = [(int(due), int(finish) - int(due)) for _, _, due, _, finish in jobs]
-        # None overtakes one that stands still, so those that were due meanwhile wait for its end: at random in [0, 200 ms].
-        long = sorted(took for _, took in jobs if took > 20_000_000)
-        expected = 5 * RATE * still * 0.9
-        print(f"a service stood still 5 times for {still * 1e3:.0f} ms: {len(long)} requests of {len(jobs)} took longer than 20 ms, "
-              f"their mean {sum(long) / len(long) / 1e6:.0f} ms, the longest {long[-1] / 1e6:.0f} ms; {expected:.0f} were due meanwhile")
+        jobs = [int(finish) - int(due) for _, _, due, _, finish in jobs]
+        # None overtakes one that stands still, so what is due meanwhile waits for its end: at random up to 200 ms. A closed loop
+        # would have had one such message each time.
+        limit = 0.06
+        long = sorted(took for took in jobs if took > limit * 1e9)
+        expected = 5 * RATE * (still - limit)
+        print(f"a service stood still 5 times for {still * 1e3:.0f} ms: {len(long)} requests of {len(jobs)} took longer than "
+              f"{limit * 1e3:.0f} ms, expected {expected:.0f}; the longest took {long[-1] / 1e6:.0f} ms")
         self.assertGreater(len(long), expected * 0.6)
         self.assertGreater(long[-1], still * 0.8e9)
-        self.assertAlmostEqual(sum(long) / len(long), 110_000_000, delta=40_000_000)
 
     def test_with_a_plan_the_promise_is_kept_and_the_running_giusto_has_the_spans(self):
         self.begin("manager")
