@@ -5,10 +5,12 @@ use crate::failure::{apart, create, Failure};
 use crate::spread::{quantiles, spread};
 use crate::table::{json, print, say};
 use crate::tell::tell;
+use giusto_daemon::{StageTimes, Status};
 use giusto_measure::{PathEnds, PathReport, PathRun};
-use giusto_model::{Duration, JobRecord, JobWriter, Path, PathLoad};
+use giusto_model::{Duration, JobRecord, JobWriter, Path, PathLoad, PathObserve};
 use giusto_verify::{Kept, Sample, Verdict};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -25,10 +27,14 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
     };
     let unknown = || Failure::input(format!("the site has no path '{}'; it has {known}", args.path));
     let path = site.paths.all.iter().find(|path| path.name == args.path).ok_or_else(unknown)?;
-    let PathLoad { send, receive } = ends(args, path)?;
+    let mut ends = PathEnds::new(&load(args, path)?, args.seed)?;
+    let times = stage_times(path, &ends);
     let generator = crate::generator::generator();
     let run = PathRun { warm_up: WARM_UP, length: args.length, seed: args.seed, generator };
-    let report = PathEnds::new(send, receive)?.drive(path, &run, &mut |_| true)?;
+    let mut report = ends.drive(path, &run, &mut |_| true)?;
+    if let Some(missing) = times.and_then(|times| times.tell(&mut [&mut report], &|| false)) {
+        tell(format_args!("{}: {missing}", path.name));
+    }
     if let Some(out) = &args.out {
         let broken = |error| Failure::running(format!("cannot write {}: {error}", out.display()));
         let mut writer = JobWriter::new(create(out)?).map_err(broken)?;
@@ -39,16 +45,38 @@ pub(crate) fn path(args: &MeasurePathArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Where messages go and come from: what the command line says, else the site.
-fn ends(args: &MeasurePathArgs, path: &Path) -> Result<PathLoad, Failure> {
-    let send = args.send.or(path.load.map(|load| load.send));
-    let receive = args.receive.or(path.load.map(|load| load.receive));
-    match (send, receive) {
-        (Some(send), Some(receive)) => Ok(PathLoad { send, receive }),
-        _ => Err(Failure::input(format!(
+fn load(args: &MeasurePathArgs, path: &Path) -> Result<PathLoad, Failure> {
+    let lines = match &path.load {
+        Some(load @ PathLoad::Http { .. }) if args.send.is_none() && args.receive.is_none() => return Ok(load.clone()),
+        Some(PathLoad::Lines { send, receive }) => (Some(*send), Some(*receive)),
+        Some(PathLoad::Http { .. }) | None => (None, None),
+    };
+    match (args.send.or(lines.0), args.receive.or(lines.1)) {
+        (Some(send), Some(receive)) => Ok(PathLoad::Lines { send, receive }),
+        (Some(_) | None, _) => Err(Failure::input(format!(
             "where messages of '{}' go and come from is not known: add load: {{send: 127.0.0.1:7101, \
-             receive: 127.0.0.1:7100}} to the path, or say --send and --receive",
+             receive: 127.0.0.1:7100}} or load: {{http: 127.0.0.1:8080/orders}} to the path, or say --send and --receive",
             path.name
         ))),
+    }
+}
+
+/// Listens for the spans of services that get requests, where the site says that they send some; tells why it does not.
+fn stage_times(path: &Path, ends: &PathEnds) -> Option<StageTimes> {
+    let (Some(PathObserve::Otlp(at)), Some(begin)) = (path.observe, ends.traces()) else { return None };
+    match StageTimes::listen(at, path, begin) {
+        Ok(times) => Some(times),
+        Err(why) => {
+            let is_told =
+                |status: Status| status.paths.iter().any(|one| one.name == path.name && one.responses.is_some());
+            match crate::running::look().is_ok_and(is_told) {
+                true => tell(format_args!(
+                    "the time at each stage is told by 'giusto status', as spans go to the running giusto"
+                )),
+                false => tell(format_args!("the time at each stage is not told: {why}; end what listens there")),
+            }
+            None
+        }
     }
 }
 
@@ -95,10 +123,11 @@ fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<Exit
         let stages: serde_json::Map<String, serde_json::Value> =
             report.stages.iter().map(|(name, times)| (name.clone(), json!(quantiles(times)))).collect();
         json(&json!({"path": path.name, "messages": report.jobs.len(), "lost": report.lost,
-            "response_ns": quantiles(&responses), "stages_ns": stages, "late": late, "kept": kept}))?;
+            "failures": report.failures, "response_ns": quantiles(&responses), "stages_ns": stages, "late": late, "kept": kept}))?;
         return Ok(end);
     }
     say!("{}: {} messages in {}, {} lost", path.name, report.jobs.len(), args.length, report.lost);
+    failures(&[report]).iter().try_for_each(|line| print(line))?;
     print(&spent(path, &[report]))?;
     if let Some(kept) = &kept {
         print(&giusto_verify::table_kept(kept, &[], "measured"))?;
@@ -108,6 +137,15 @@ fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<Exit
         say!("{late} of {} took longer than the {every} that none may", report.jobs.len());
     }
     Ok(end)
+}
+
+/// Why messages were lost, a line each.
+pub(crate) fn failures(reports: &[&PathReport]) -> Vec<String> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (why, count) in reports.iter().flat_map(|report| &report.failures) {
+        *all.entry(why).or_default() += count;
+    }
+    all.iter().map(|(why, count)| format!("{count} of them: {why}\n")).collect()
 }
 
 /// A table of the time that messages took, all of it and at each stage that tells.

@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::begin::Around;
 use crate::failure::{create, Failure};
 use crate::judged::removed;
-use crate::measure_path::{judge, spent, Judged};
+use crate::measure_path::{failures, judge, spent, Judged};
 use crate::report::line;
 use crate::table::{json, print, say, time};
 use giusto_answers::simulated_path::{foreseen, proven};
@@ -52,7 +52,7 @@ pub(crate) fn trial(
             .iter()
             .zip(&together)
             .filter(|((other, _), first)| other.name != path.name && **first == together[nth]);
-        let beside: Vec<(&Path, PathLoad)> = others.map(|(other, _)| *other).collect();
+        let beside: Vec<(&Path, &PathLoad)> = others.map(|(other, _)| *other).collect();
         progress(format!("{}: slices without the plan and with it", path.name));
         let mut enough = |path: &Path, trial: &Trial<PathSlice>| next(path, trial);
         let mut talk = Talk { stop: &stop, say: progress, judge: &mut enough };
@@ -140,6 +140,7 @@ fn told(
         let messages: usize = reports.iter().map(|report| report.jobs.len()).sum();
         let lost: u64 = reports.iter().map(|report| report.lost).sum();
         say!("{} {how}: {messages} messages in {} slices, {lost} lost", path.name, slices.len());
+        failures(&reports).iter().try_for_each(|line| print(line))?;
         print(&spent(path, &reports))?;
         let known = if how.starts_with("without") { &[][..] } else { known };
         if let Some(kept) = &judged.kept {

@@ -104,6 +104,7 @@ pub use recording::{
     RecordedThread, Recording, Sources,
 };
 pub use refused::Refused;
+pub use reported::StageTimes;
 pub use response_status::{
     ObservedBy, ObservedStatus, PastStatus, PathStatus, PointStatus, ResponseStatus, StandingStatus, SupplyPastStatus,
     SupplyStatus,

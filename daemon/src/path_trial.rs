@@ -2,13 +2,14 @@
 //! other, of the same services beside the same competitors.
 
 use crate::deployment::Deployment;
+use crate::reported::StageTimes;
 use crate::slices::{
     is_stolen, stolen, stolen_since, Arm, Cause, Made, Options, Talk, Trial, GENERATOR_PRIORITY, LATE_LIMIT,
     NO_PLAN_EVERY,
 };
 use crate::Error;
-use giusto_measure::{Generator, PathEnds, PathReport, PathRun};
-use giusto_model::{Duration, JobRecord, Path, PathLoad, Plan};
+use giusto_measure::{wait_listening, Generator, PathEnds, PathReport, PathRun};
+use giusto_model::{Duration, JobRecord, Path, PathLoad, PathObserve, Plan};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -35,18 +36,20 @@ const STOLEN: u64 = 20;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// What is still on its way from another slice is waited for so long.
 const SETTLE: Duration = Duration::from_secs(20);
+/// A web server that was just started may take so long to listen.
+const LISTENING: Duration = Duration::from_secs(10);
 /// Cycles before the first look at what came of it.
 const LOOK: u32 = 2;
 
 /// The paths of a site that can be tried, each with where its messages go. Errors: one whose addresses are not known.
-pub fn path_loads(paths: &[Path]) -> Result<Vec<(&Path, PathLoad)>, Error> {
+pub fn path_loads(paths: &[Path]) -> Result<Vec<(&Path, &PathLoad)>, Error> {
     let load = |path: &Path| Error::Path {
         name: path.name.clone(),
         what: "a trial needs to know where its messages go and come from: add load: {send: 127.0.0.1:7101, \
-               receive: 127.0.0.1:7100}"
+               receive: 127.0.0.1:7100}, or load: {http: 127.0.0.1:8080/orders}"
             .into(),
     };
-    paths.iter().map(|path| Ok((path, path.load.ok_or_else(|| load(path))?))).collect()
+    paths.iter().map(|path| Ok((path, path.load.as_ref().ok_or_else(|| load(path))?))).collect()
 }
 
 /// Tries `path`, all stages of which are in `plan`, which `deployment` is of: slices under the plan, and some without, until
@@ -57,8 +60,8 @@ pub fn path_loads(paths: &[Path]) -> Result<Vec<(&Path, PathLoad)>, Error> {
 /// A service that ends, a connection that is refused or closed, a stage that cannot get its server, an interruption.
 pub fn try_path(
     deployment: &mut Deployment,
-    (plan, path, load): (&Plan, &Path, PathLoad),
-    beside: &[(&Path, PathLoad)],
+    (plan, path, load): (&Plan, &Path, &PathLoad),
+    beside: &[(&Path, &PathLoad)],
     cores: &[u32],
     options: Options,
     talk: &mut Talk<Path, PathSlice>,
@@ -71,12 +74,20 @@ pub fn try_path(
     let generator = Generator { cpu: free, fifo_priority: Some(GENERATOR_PRIORITY) };
     cpus.extend(free);
     let slice = length(path, options.slice);
-    let drive = |(path, load): (&Path, PathLoad)| {
-        let ends = PathEnds::new(load.send, load.receive)?;
+    let mut drive = |(path, load): (&Path, &PathLoad)| {
+        if let PathLoad::Http { address, .. } = load {
+            wait_listening(*address, LISTENING, &mut || deployment.check().is_ok())?;
+        }
+        let ends = PathEnds::new(load, options.seed)?;
         Ok::<_, Error>(Driven { path: path.clone(), ends })
     };
     let own = drive((path, load))?;
-    let beside = beside.iter().copied().map(drive).collect::<Result<_, _>>()?;
+    let failed = |what| Error::Path { name: path.name.clone(), what };
+    let times = match (&path.observe, own.ends.traces()) {
+        (Some(PathObserve::Otlp(at)), Some(begin)) => Some(StageTimes::listen(*at, path, begin).map_err(failed)?),
+        (Some(PathObserve::Otlp(_)), None) | (None, _) => None,
+    };
+    let beside = beside.iter().copied().map(&mut drive).collect::<Result<_, _>>()?;
     let mut bench = Bench { deployment, reserved: plan.services.len(), own, beside, generator, stop: talk.stop };
     let mut arms = |cycle| match cycle % NO_PLAN_EVERY {
         1 => vec![Arm::NoPlan, Arm::Giusto],
@@ -90,7 +101,14 @@ pub fn try_path(
         let void = disturbed(&report, steal, slice);
         Ok(Made { slice: PathSlice { arm, cycle, report, beside }, steal, lasted, void })
     };
-    Trial::new(&path.name, slice).run(path, options.at_most, LOOK, talk, &mut arms, &mut once)
+    let mut trial = Trial::new(&path.name, slice).run(path, options.at_most, LOOK, talk, &mut arms, &mut once)?;
+    if let Some(times) = times {
+        let mut reports: Vec<&mut PathReport> = trial.slices.iter_mut().map(|slice| &mut slice.report).collect();
+        if let Some(missing) = times.tell(&mut reports, talk.stop) {
+            (talk.say)(format!("{}: {missing}", path.name));
+        }
+    }
+    Ok(trial)
 }
 
 /// A path whose messages are sent.

@@ -25,17 +25,18 @@ pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
 
 /// Connects to another socket, never to itself.
 pub(crate) fn reach(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    not_to_itself(TcpStream::connect_timeout(&address, timeout)?, address)
+    let stream = TcpStream::connect_timeout(&address, timeout)?;
+    not_to_itself(&stream, address).map(|()| stream)
 }
 
 /// Where no process listens, the system may choose the very port that is asked for as the client's own: TCP then connects
 /// the socket to itself, and a client that tries often enough takes that for a service.
-fn not_to_itself(stream: TcpStream, address: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) fn not_to_itself(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
     if stream.local_addr()? != address {
-        return Ok(stream);
+        return Ok(());
     }
     // Reset instead of TIME_WAIT, which would keep the port from the service for a minute.
-    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?;
     Err(io::ErrorKind::ConnectionRefused.into())
 }
 
@@ -208,7 +209,8 @@ mod tests {
         let address = own.local_addr().unwrap();
         connect(&own, &address).unwrap();
         assert_eq!(own.peer_addr().unwrap(), address, "the system does connect it to itself");
-        assert_eq!(not_to_itself(own, address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(not_to_itself(&own, address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        drop(own);
         // And the port is free again at once.
         let listener = TcpListener::bind(address).unwrap();
         assert!(reach(listener.local_addr().unwrap(), Duration::from_secs(1)).is_ok());

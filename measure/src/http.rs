@@ -1,7 +1,5 @@
 //! Replies of a web server, read piece by piece: as much of HTTP/1.1 (RFC 9112) as tells where one ends and the next begins.
 
-use crate::reply::Reply;
-
 /// Bytes of a line that are kept: longer ones are no header that matters.
 const KEPT: usize = 1024;
 
@@ -35,12 +33,13 @@ pub(crate) struct HttpReplies {
     status: String,
     length: Option<u64>,
     chunked: bool,
+    closes: bool,
 }
 
 impl HttpReplies {
-    /// Takes what was read and hands over each whole reply, in order: 2xx and 3xx are done, others refused. `Err` holds what is no
+    /// Takes what was read and hands over the status of each whole reply, in order, such as `200 OK`. `Err` holds what is no
     /// such reply. O(bytes).
-    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Reply)) -> Result<(), String> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(&str)) -> Result<(), String> {
         while let Some((&byte, rest)) = bytes.split_first() {
             if let At::Body(left, after) = &mut self.at {
                 let part = (*left).min(bytes.len() as u64);
@@ -68,10 +67,16 @@ impl HttpReplies {
         Ok(())
     }
 
-    fn line_end(&mut self, line: &str, each: &mut impl FnMut(Reply)) -> Result<(), String> {
+    /// Whether the server closes the connection after the reply that was handed over last.
+    pub(crate) fn closes(&self) -> bool {
+        self.closes
+    }
+
+    fn line_end(&mut self, line: &str, each: &mut impl FnMut(&str)) -> Result<(), String> {
         match self.at {
             At::Status if line.starts_with("HTTP/1.1 ") => {
-                (self.status, self.length, self.chunked) = (line["HTTP/1.1 ".len()..].into(), None, false);
+                (self.status, self.length) = (line["HTTP/1.1 ".len()..].into(), None);
+                (self.chunked, self.closes) = (false, false);
                 self.at = At::Headers;
             }
             At::Status => return Err(format!("'{line}' is no status of HTTP/1.1")),
@@ -84,6 +89,9 @@ impl HttpReplies {
                 }
                 if name.eq_ignore_ascii_case("transfer-encoding") {
                     self.chunked = value.eq_ignore_ascii_case("chunked");
+                }
+                if name.eq_ignore_ascii_case("connection") {
+                    self.closes = value.eq_ignore_ascii_case("close");
                 }
             }
             At::ChunkSize => {
@@ -100,7 +108,7 @@ impl HttpReplies {
     }
 
     /// After the headers.
-    fn body(&mut self, each: &mut impl FnMut(Reply)) -> Result<(), String> {
+    fn body(&mut self, each: &mut impl FnMut(&str)) -> Result<(), String> {
         let bodiless = self.status.starts_with("204") || self.status.starts_with("304");
         match (self.status.starts_with('1'), bodiless, self.chunked, self.length) {
             (true, ..) => self.at = At::Status, // another follows
@@ -112,12 +120,9 @@ impl HttpReplies {
         Ok(())
     }
 
-    fn done(&mut self, each: &mut impl FnMut(Reply)) {
+    fn done(&mut self, each: &mut impl FnMut(&str)) {
         self.at = At::Status;
-        match self.status.starts_with(['2', '3']) {
-            true => each(Reply::Done),
-            false => each(Reply::Refused(std::mem::take(&mut self.status))),
-        }
+        each(&self.status);
     }
 }
 
@@ -130,15 +135,19 @@ mod tests {
         let stream = concat!(
             "HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nX: HTTP/1.1 500 no\r\n\r\n\r\n\r\nx",
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
-            "HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno",
+            "HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\n\r\n0\r\nA\r\n0123456789\r\n0\r\nT: x\r\n\r\n",
             "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
         );
-        let expected = [Reply::Done, Reply::Done, Reply::Refused("503 Busy".into()), Reply::Done, Reply::Done];
+        let expected = ["200 OK", "204 No Content", "503 Busy", "200 OK", "302 Found"];
         for size in 1..=stream.len() {
             let (mut replies, mut parser) = (Vec::new(), HttpReplies::default());
             for piece in stream.as_bytes().chunks(size) {
-                parser.feed(piece, |reply| replies.push(reply)).unwrap();
+                let before = replies.len();
+                parser.feed(piece, |status| replies.push(status.to_string())).unwrap();
+                if replies.len() == before + 1 && size == 1 {
+                    assert_eq!(parser.closes(), replies.len() == 3);
+                }
             }
             assert_eq!(replies, expected, "pieces of {size}");
         }

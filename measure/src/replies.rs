@@ -35,7 +35,10 @@ impl Replies {
     pub(crate) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Reply)) -> Result<(), String> {
         match self {
             Replies::Lines(parser) => parser.feed(bytes, each),
-            Replies::Http(parser) => parser.feed(bytes, each),
+            Replies::Http(parser) => parser.feed(bytes, |status| match status.starts_with(['2', '3']) {
+                true => each(Reply::Done),
+                false => each(Reply::Refused(status.into())),
+            }),
             Replies::Echo { length, seen } => {
                 for &byte in bytes {
                     *seen += 1;

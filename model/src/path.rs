@@ -114,13 +114,35 @@ impl fmt::Display for Through {
     }
 }
 
-/// Where messages of a measurement go to and come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PathLoad {
+/// Where messages of a measurement go to and come from. In JSON without the name of the form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum PathLoad {
+    /// Each message is a line over TCP.
+    Lines {
+        /// Where the first stage listens.
+        send: SocketAddr,
+        /// Where the last stage connects to.
+        receive: SocketAddr,
+    },
+    /// Each message is a request over HTTP/1.1, which the first stage answers when the last one is done.
+    Http {
+        /// Where the first stage listens.
+        #[serde(rename = "http")]
+        address: SocketAddr,
+        /// What is asked for, from its `/` on.
+        path: String,
+    },
+}
+
+impl PathLoad {
     /// Where the first stage listens.
-    pub send: SocketAddr,
-    /// Where the last stage connects to.
-    pub receive: SocketAddr,
+    pub fn address(&self) -> SocketAddr {
+        match self {
+            PathLoad::Lines { send, .. } => *send,
+            PathLoad::Http { address, .. } => *address,
+        }
+    }
 }
 
 /// How messages come to a path.

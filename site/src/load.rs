@@ -65,7 +65,10 @@ pub(crate) fn read(node: &Node, promise: &Promise) -> Result<Load, Fault> {
 /// Of a web server, as it is sent.
 fn path(node: &Node) -> Result<String, Fault> {
     let expected = "expected a path from its / on, without blanks, such as path: /search?q=1";
-    let path = text(node, expected)?;
+    path_in(node, text(node, expected)?, expected)
+}
+
+fn path_in(node: &Node, path: &str, expected: &str) -> Result<String, Fault> {
     match path.starts_with('/') && path.len() <= 1024 && path.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(path.to_string()),
         false => Err(node.fault(format!("'{}' is no path", shown(path)), expected)),
@@ -90,7 +93,20 @@ fn memcached(address: SocketAddr, fields: &Fields, promise: &Promise) -> Result<
 
 pub(crate) fn address(node: &Node) -> Result<SocketAddr, Fault> {
     let expected = "expected an address and port of this machine, such as 127.0.0.1:7001 or '[::1]:7001'";
+    address_in(node, text(node, expected)?, expected)
+}
+
+/// An address and the path of a web server there, which is `/` where it is left out.
+pub(crate) fn web(node: &Node) -> Result<(SocketAddr, String), Fault> {
+    let expected =
+        "expected an address and port of this machine and a path without blanks, such as 127.0.0.1:8080/orders";
     let text = text(node, expected)?;
+    let (address, path) = text.split_at(text.find('/').unwrap_or(text.len()));
+    let path = if path.is_empty() { "/" } else { path };
+    Ok((address_in(node, address, expected)?, path_in(node, path, expected)?))
+}
+
+fn address_in(node: &Node, text: &str, expected: &str) -> Result<SocketAddr, Fault> {
     let found = |why: &str| node.fault(format!("'{}' {why}", shown(text)), expected);
     let address: SocketAddr = text.parse().map_err(|_| found("is not a numeric address and port"))?;
     if !address.ip().is_loopback() {

@@ -3,7 +3,7 @@
 use crate::despite;
 use crate::error::{Fault, Span};
 use crate::fields::{Fields, Grammar};
-use crate::load::address;
+use crate::load::{address, web};
 use crate::observe::listen_address;
 use crate::promises::percentiles::{is_percentile, points_of, rate};
 use crate::suggest::{did_you_mean, shown};
@@ -19,7 +19,8 @@ pub(crate) const PATH: Grammar = Grammar {
     keys: &["source", "through", "promise", "assurance", "load", "observe", "packets"],
     later: &[],
 };
-pub(crate) const PATH_LOAD: Grammar = Grammar { what: "a load of a path", keys: &["send", "receive"], later: &[] };
+pub(crate) const PATH_LOAD: Grammar =
+    Grammar { what: "a load of a path", keys: &["send", "receive", "http"], later: &[] };
 pub(crate) const OBSERVE: Grammar = Grammar { what: "an observation of a path", keys: &["otlp"], later: &[] };
 pub(crate) const SOURCE: Grammar =
     Grammar { what: "a source", keys: &["poisson", "period", "jitter", "burst"], later: &[] };
@@ -167,10 +168,19 @@ fn source(node: &Node) -> Result<PathSource, Fault> {
 
 fn load(node: &Node) -> Result<PathLoad, Fault> {
     let fields = PATH_LOAD.read(node, node.span)?;
-    Ok(PathLoad {
-        send: address(fields.need("send", "send: 127.0.0.1:7101")?)?,
-        receive: address(fields.need("receive", "receive: 127.0.0.1:7100")?)?,
-    })
+    let neither = "expected requests, such as {http: 127.0.0.1:8080/orders}, or lines over TCP, such as \
+                   {send: 127.0.0.1:7101, receive: 127.0.0.1:7100}";
+    match fields.one_of(&["send", "http"], neither)? {
+        ("http", node) => {
+            fields.forbid("receive", "'receive' does not go with 'http': the first stage answers", "leave it out")?;
+            let (address, path) = web(node)?;
+            Ok(PathLoad::Http { address, path })
+        }
+        (_, node) => Ok(PathLoad::Lines {
+            send: address(node)?,
+            receive: address(fields.need("receive", "receive: 127.0.0.1:7100")?)?,
+        }),
+    }
 }
 
 fn observe(node: &Node) -> Result<PathObserve, Fault> {

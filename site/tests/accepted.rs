@@ -2,8 +2,8 @@
 
 use giusto_model::{
     Adopt, Bandwidth, Bucket, Cap, Copies, Duration, GuestScheduler, Interface, Load, Measured, Observe, Origin,
-    PacketBucket, PacketClass, PacketUnit, PathObserve, PathSource, Promise, Release, Reported, Scheduler, ServerKind,
-    Service, ServiceTime, Site, SiteCriticality, TaskError, Through, Tokens, Unused,
+    PacketBucket, PacketClass, PacketUnit, PathLoad, PathObserve, PathSource, Promise, Release, Reported, Scheduler,
+    ServerKind, Service, ServiceTime, Site, SiteCriticality, TaskError, Through, Tokens, Unused,
 };
 use giusto_site::{parse, read, SiteError, LARGEST_SITE};
 use std::path::Path;
@@ -497,6 +497,7 @@ paths:
     source: {poisson: 50/s}
     through: [{topic: alarms}, {service: camera}]
     promise: {p99: 30ms}
+    load: {http: '[::1]:8080/orders?a=b'}
     observe: {otlp: 127.0.0.1:4318}
 ";
     let site = parse("site.yaml", text).unwrap_or_else(|error| panic!("{error}"));
@@ -507,5 +508,10 @@ paths:
         (vec!["alarms"], vec!["camera"])
     );
     assert_eq!(path.observe, Some(PathObserve::Otlp("127.0.0.1:4318".parse().unwrap())));
+    let address = "[::1]:8080".parse().unwrap();
+    assert_eq!(path.load, Some(PathLoad::Http { address, path: "/orders?a=b".into() }));
+    let bare = parse("site.yaml", &text.replace("'[::1]:8080/orders?a=b'", "127.0.0.1:8080")).unwrap();
+    let address = "127.0.0.1:8080".parse().unwrap();
+    assert_eq!(bare.paths.all[0].load, Some(PathLoad::Http { address, path: "/".into() }));
     assert_eq!(site.topics[0].measured.as_ref().unwrap().worst, Some(Duration::from_ms(8)));
 }

@@ -28,7 +28,9 @@ pub(crate) enum Measure {
     ///
     /// Lines go to the first stage, open loop, and come back from the last one, which connects to the address that is
     /// listened at. A line is a number and a time in ns; each stage passes it on as one line, and may add a space and
-    /// NAME:FROM-TO, when it came and when it left. Judges the promise: exit code 0 kept, 5 missed, 6 cannot tell.
+    /// NAME:FROM-TO, when it came and when it left. Where the path's load is 'http', requests go to the first stage, which
+    /// answers when the last one is done; the time at each stage is known from spans of the services, where the path observes
+    /// them. Judges the promise: exit code 0 kept, 5 missed, 6 cannot tell.
     #[command(
         after_help = "Example, while 'giusto run sites/path.yaml' runs:\n  giusto measure path sites/path.yaml braking --for 60s"
     )]

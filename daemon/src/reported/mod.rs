@@ -9,6 +9,7 @@ mod protobuf;
 mod scrape;
 mod sink;
 mod spans;
+mod stage_times;
 mod told;
 mod traces;
 
@@ -20,6 +21,7 @@ use spans::OfService;
 use std::sync::Arc;
 use told::Told;
 
+pub use stage_times::StageTimes;
 pub(crate) use traces::{Come, Messages};
 
 /// Takes what one service reports, until it is dropped.

@@ -147,7 +147,8 @@ struct OfPath {
     ended: Vec<String>,
 }
 
-struct Message {
+/// The spans of one message.
+pub(super) struct Message {
     since: Instant,
     /// By service: the beginning and the end of its spans.
     spans: Vec<Option<(u64, u64)>>,
@@ -171,13 +172,12 @@ impl OfPath {
                 self.taken.lost += 1;
                 return true;
             }
-            let message = Message { since: now, spans: vec![None; self.services.len()], of_another: false };
+            let message = Message::new(self.services.len(), now);
             self.open.insert(span.trace.clone(), message);
             self.settling.push_back((now, span.trace.clone()));
         }
         let Some(message) = self.open.get_mut(&span.trace) else { return true };
-        let (start, end) = message.spans[nth].unwrap_or((u64::MAX, 0));
-        message.spans[nth] = Some((start.min(span.start), end.max(span.end)));
+        message.add(nth, span);
         if now - message.since >= SETTLE {
             self.end(&span.trace.clone()); // what was missing has come
         }
@@ -219,7 +219,24 @@ fn older(queue: &mut VecDeque<(Instant, String)>, age: Duration, now: Instant) -
 }
 
 impl Message {
-    fn come(&self, trace: &str, steps: &Steps) -> Option<Come> {
+    /// Of so many services, none of which has spans yet.
+    pub(super) fn new(services: usize, since: Instant) -> Message {
+        Message { since, spans: vec![None; services], of_another: false }
+    }
+
+    /// One of the service of this place.
+    pub(super) fn add(&mut self, service: usize, span: &Span) {
+        let (start, end) = self.spans[service].unwrap_or((u64::MAX, 0));
+        self.spans[service] = Some((start.min(span.start), end.max(span.end)));
+    }
+
+    /// Whether there are spans of each service.
+    pub(super) fn is_whole(&self) -> bool {
+        self.spans.iter().all(Option::is_some)
+    }
+
+    /// What it took; `None`: it has not come to its end.
+    pub(super) fn come(&self, trace: &str, steps: &Steps) -> Option<Come> {
         let begins = steps.0.first()?.iter().map(|branch| Some(self.spans[branch.start]?.0));
         let start = begins.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
         steps.0.last()?.iter().try_for_each(|branch| self.spans[branch.end - 1].map(|_| ()))?;
