@@ -3,7 +3,7 @@
 use crate::facts::{self, Facts};
 use crate::known::Alike;
 use crate::nearest::nearest;
-use crate::paths::{self, Resolved};
+use crate::paths::{self, Networks, Resolved};
 use crate::promises::percentiles::Answers;
 use crate::refusal::{Refusal, Witness};
 use crate::words::{reason, time, EXECUTION_TIME};
@@ -114,10 +114,11 @@ fn with(
         Some(_) if !networks.is_empty() => Some(network::plan(site, None, None).map_err(Refusal::Packets)?),
         Some(_) | None => None,
     };
-    let placed = paths::placed(site, alike_everywhere.as_ref().unwrap_or(&networks), answers);
+    let both = Networks { own: &networks, alike: alike_everywhere.as_ref().unwrap_or(&networks) };
+    let placed = paths::placed(site, both.alike, answers);
     let site = placed.as_ref().map_or(site, |placed| &placed.site);
     let asked = site;
-    let attempted = |site: &Site| paths::attempted(site, facts, &networks, only, (answers, alike));
+    let attempted = |site: &Site| paths::attempted(site, facts, both, only, (answers, alike));
     let fits = |other: &Site| matches!(attempted(other), Ok((Some(_), Ok(_))));
     let (resolved, plan) = attempted(site).map_err(|refusal| paths::with_nearest(site, None, refusal, &fits))?;
     let (site, paths) = match &resolved {

@@ -21,6 +21,16 @@ pub(super) struct Asked {
     pub(super) stages: Vec<Ask>,
     /// Times round by the laws themselves.
     pub(super) rounds: usize,
+    /// What all hosts choose alike, where this one may take more for its own.
+    pub(super) common: Option<Common>,
+}
+
+/// Servers that follow from the site alone.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Common {
+    pub(super) servers: Vec<Interface>,
+    /// Which of them are of the host that plans.
+    pub(super) own: Vec<bool>,
 }
 
 /// A path.

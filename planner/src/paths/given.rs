@@ -33,6 +33,7 @@ struct Copies {
 }
 
 /// A path, and what it is planned with.
+#[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) site: &'a Site,
     pub(super) facts: &'a Facts,
@@ -42,6 +43,12 @@ pub(super) struct Given<'a> {
     /// How long the ensemble has no leader at most.
     pub(super) outage: Option<Duration>,
     pub(super) periods: Periods,
+}
+
+/// The host of a service, which is bound to one where there are several.
+pub(super) fn host_of<'a>(site: &'a Site, name: &str) -> Option<&'a str> {
+    let service = site.services.iter().find(|service| service.name == name)?;
+    service.on.as_deref().or(site.hosts.first().map(|host| host.name.as_str()))
 }
 
 /// From which periods those of stages are chosen.

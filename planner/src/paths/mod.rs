@@ -4,6 +4,7 @@
 //! The others find a place for them afterwards, like any that were promised a supply. As who else is on their cores is not known
 //! yet, each is counted on by the end of its period only.
 
+mod attempt;
 mod course;
 mod despite;
 mod given;
@@ -18,10 +19,11 @@ mod search;
 mod simulated;
 mod topic;
 
+pub(crate) use attempt::attempted;
 pub(crate) use nearest::with_nearest;
 pub(crate) use packets::{filled, say};
 pub(crate) use places::placed;
-pub(crate) use plan::{attempted, Resolved};
+pub(crate) use plan::{Networks, Resolved};
 pub use refusal::{PathCause, PathRefusal, Unlike};
 pub use saving::{would_save, Saving};
 pub(crate) use search::PathAnswers;

@@ -1,7 +1,8 @@
 //! On which hosts stages are that the site leaves to the planner (docs/decisions/0074).
 
+use super::attempt::attempted;
 use super::given::Periods;
-use super::plan::{attempted, planned, Resolved};
+use super::plan::{planned, Networks, Resolved};
 use super::refusal::PathCause;
 use crate::facts::Facts;
 use crate::known::Alike;
@@ -96,7 +97,8 @@ impl Search<'_> {
     fn look(&mut self, hosts: &[usize]) -> bool {
         self.tried += 1;
         let (site, facts) = (self.with(hosts), &self.facts);
-        let resolved = planned(&site, facts, self.networks, self.answers, Periods::Short);
+        let networks = Networks { own: self.networks, alike: self.networks };
+        let resolved = planned(&site, facts, networks, self.answers, Periods::Short);
         let has_links =
             |why: &Refusal| !matches!(why, Refusal::Path(why) if matches!(why.cause, PathCause::NoLink { .. }));
         if self.first.is_none() && resolved.as_ref().err().is_none_or(has_links) {
@@ -107,7 +109,7 @@ impl Search<'_> {
         if !is_cheaper(&counted(&resolved)) {
             return false;
         }
-        let found = attempted(&site, facts, self.networks, None, (self.answers, &self.alike));
+        let found = attempted(&site, facts, networks, None, (self.answers, &self.alike));
         let Ok((Some(resolved), Ok(_))) = found else { return false };
         let cost = Some(counted(&resolved)).filter(is_cheaper);
         cost.iter().for_each(|cost| self.best = Some((*cost, hosts.to_vec())));

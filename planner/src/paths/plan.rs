@@ -1,8 +1,8 @@
 //! From the paths of a site to what each of their services has to be given.
 
-use super::course::{Asked, Brought};
+use super::course::{Asked, Brought, Common};
 use super::despite;
-use super::given::{Given, Periods};
+use super::given::{host_of, Given, Periods};
 use super::packets::{self, AtOnce};
 use super::proofs::{Kept, Proven, Slow};
 use super::refusal::{PathCause, Unlike};
@@ -10,16 +10,15 @@ use super::search::{Found, ROUNDS};
 use super::simulated::{Shown, RISK};
 use super::topic;
 use crate::facts::Facts;
-use crate::hosts::attempt;
-use crate::known::Alike;
+use crate::placements::Placements;
 use crate::promises::percentiles::Answers;
-use crate::refusal::{Cause, Refusal};
+use crate::refusal::Refusal;
 use crate::{coordination, topics};
 use giusto_analysis::path::PathError;
 use giusto_analysis::Error;
 use giusto_model::{
     together, Assurance, Bandwidth, DespitePlan, Duration, Fails, Interface, NetworkPlan, Path, PathMeet, PathPart,
-    PathPlan, PathPoint, PathSource, PathStage, Plan, Promise, SimulatedPath, Site, Within,
+    PathPlan, PathPoint, PathSource, PathStage, Promise, SimulatedPath, Site, Within,
 };
 use std::collections::BTreeMap;
 
@@ -29,44 +28,35 @@ pub(crate) struct Resolved {
     pub(crate) paths: Vec<PathPlan>,
 }
 
-/// Plans the paths of `site`, and then all its services: where managers do not have the time for the periods of stages, with longer
-/// ones. The first result is that of the paths, `None` where there are none; without it the second says what could not be placed.
-///
-/// Errors: as [`planned`].
-pub(crate) fn attempted(
-    site: &Site,
-    facts: &Facts,
-    networks: &[NetworkPlan],
-    only: Option<usize>,
-    (answers, alike): (&Answers, &Alike),
-) -> Result<(Option<Resolved>, Result<Plan, Refusal>), Refusal> {
-    let with = |periods: Periods| {
-        let resolved = planned(site, facts, networks, answers, periods)?;
-        let on = resolved.as_ref().map_or(site, |resolved| &resolved.site);
-        let plan = attempt(on, facts, only, answers, alike);
-        Ok((resolved, plan))
-    };
-    match with(Periods::Short)? {
-        (Some(_), Err(refusal)) if is_of_periods(&refusal) => with(Periods::Usual),
-        found => Ok(found),
-    }
+/// What all hosts know of each other.
+pub(super) fn stock(facts: &Facts) -> Facts {
+    Facts { host: None, placed: Placements::default(), ..facts.clone() }
 }
 
-fn is_of_periods(refusal: &Refusal) -> bool {
-    match refusal {
-        Refusal::DoesNotFit(witness) => matches!(witness.cause, Cause::Upkeep { .. }),
-        Refusal::On { refusal, .. } => is_of_periods(refusal),
-        _ => false,
-    }
+pub(super) fn is_over_hosts(site: &Site, path: &Path) -> bool {
+    let mut hosts: Vec<Option<&str>> = path.services().map(|name| host_of(site, name)).collect();
+    hosts.dedup();
+    hosts.len() > 1
 }
 
-/// What all paths of `site` need, whose hosts process packets as `networks` say. `None` where it has none.
+/// How hosts process packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Networks<'a> {
+    /// With what was measured of the host that plans.
+    pub(crate) own: &'a [NetworkPlan],
+    /// By the site alone.
+    pub(crate) alike: &'a [NetworkPlan],
+}
+
+/// What all paths of `site` need, whose hosts process packets as `networks` say. `None` where it has none. Servers of paths over
+/// several hosts follow from the site alone, so that hosts that plan for themselves choose alike; on the one that plans they
+/// are larger where it is later than a stock machine.
 ///
 /// Errors: a path that cannot keep its promise, however much its stages get; stages whose backends cannot serve them.
 pub(super) fn planned(
     site: &Site,
     facts: &Facts,
-    networks: &[NetworkPlan],
+    networks: Networks,
     answers: &Answers,
     periods: Periods,
 ) -> Result<Option<Resolved>, Refusal> {
@@ -86,23 +76,27 @@ pub(super) fn planned(
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let together = together(site.paths.all.iter().map(Path::services));
     for (first, path) in together.iter().zip(&site.paths.all) {
-        groups.entry(*first).or_default().0.push(Given {
-            site,
-            facts,
-            path,
-            topics: &topics,
-            networks,
-            outage,
-            periods,
-        });
+        let (topics, networks) = (&topics[..], networks.own);
+        groups.entry(*first).or_default().0.push(Given { site, facts, path, topics, networks, outage, periods });
     }
-    let asked: Vec<Vec<Question>> = groups.values().map(Group::asked).collect::<Result<_, _>>()?;
+    let stock = stock(facts);
+    let alike = groups.values().map(|group| group.alike_everywhere(&stock, networks.alike));
+    let alike: Vec<Option<Group>> = alike.collect::<Result<_, _>>()?;
+    let first = |(own, alike): (&Group, &Option<Group>)| alike.as_ref().unwrap_or(own).asked();
+    let asked: Vec<Vec<Question>> = groups.values().zip(&alike).map(first).collect::<Result<_, _>>()?;
     let questions: Vec<Asked> = asked.iter().flatten().map(|question| question.asked.clone()).collect();
     let mut found = answers.paths.to(&questions).into_iter();
-    for (group, questions) in groups.values().zip(asked) {
-        let both: Vec<_> = questions.into_iter().zip(&mut found).collect();
-        let Some((question, found)) = both.into_iter().min_by(|a, b| a.0.cost(&a.1).total_cmp(&b.0.cost(&b.1))) else {
+    for ((group, alike), questions) in groups.values().zip(&alike).zip(asked) {
+        let both: Vec<_> = questions.into_iter().zip(&mut found).enumerate().collect();
+        let cost = |(_, (question, found)): &(usize, (Question, Result<Found, Error>))| question.cost(found);
+        let Some((nth, (question, found))) = both.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))) else {
             continue;
+        };
+        let (question, found) = match (alike, &found) {
+            (Some(_), Ok(Found::Servers(servers, _))) => {
+                group.no_less_than(nth, servers, &question.asked, answers)?.unwrap_or((question, found))
+            }
+            (Some(_) | None, _) => (question, found),
         };
         let (servers, plans) = group.plan(&question, found)?;
         for (name, server) in question.services.iter().zip(servers) {
@@ -167,6 +161,42 @@ impl Group<'_> {
         Ok(std::iter::once(own).chain(other).collect())
     }
 
+    /// The same by the site alone, where it goes over several hosts, of which one plans. What simulation decides is left to that
+    /// host.
+    fn alike_everywhere<'b>(&self, stock: &'b Facts, networks: &'b [NetworkPlan]) -> Result<Option<Group<'b>>, Refusal>
+    where
+        Self: 'b,
+    {
+        let Some(first) = self.0.first() else { return Ok(None) };
+        let is_over_hosts = self.0.iter().any(|given| is_over_hosts(given.site, given.path));
+        let simulated = self.0.iter().any(|given| given.path.assurance == Assurance::Simulated);
+        if !is_over_hosts || simulated || first.facts.place(first.site)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Group(self.0.iter().map(|given| Given { facts: stock, networks, ..*given }).collect())))
+    }
+
+    /// Its question of that place, about servers that are `common` to all hosts, and what is found; `None` where it is what was
+    /// asked of them.
+    fn no_less_than(
+        &self,
+        nth: usize,
+        common: &[Interface],
+        asked: &Asked,
+        answers: &Answers,
+    ) -> Result<Option<(Question, Result<Found, Error>)>, Refusal> {
+        let mut question = self.asked()?.swap_remove(nth);
+        if question.asked == *asked {
+            return Ok(None);
+        }
+        let (facts, site) = (self.0[0].facts, self.0[0].site);
+        let here = facts.place(site)?.map(|here| site.hosts[here].name.as_str());
+        let own = question.services.iter().map(|name| host_of(site, name) == here).collect();
+        question.asked.common = Some(Common { servers: common.to_vec(), own });
+        let found = answers.paths.to(std::slice::from_ref(&question.asked)).remove(0);
+        Ok(Some((question, found)))
+    }
+
     fn question(&self, laws_of_links: bool) -> Result<Question, Refusal> {
         let count = self.0.first().map_or(0, |first| first.site.paths.all.len());
         let rounds = match (count, self.0.len()) {
@@ -180,7 +210,7 @@ impl Group<'_> {
                 self.0[0].refused(PathCause::Unlike { unlike: Unlike::Many(self.0.len(), MOST_TOGETHER), other })
             );
         }
-        let asked = Asked { courses: Vec::new(), brought: Vec::new(), stages: Vec::new(), rounds };
+        let asked = Asked { courses: Vec::new(), brought: Vec::new(), stages: Vec::new(), rounds, common: None };
         let mut question = Question { through: Vec::new(), services: Vec::new(), places: Vec::new(), asked };
         for given in &self.0 {
             let through = given.stages(laws_of_links, AtOnce::One)?;

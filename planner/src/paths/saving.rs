@@ -81,7 +81,7 @@ fn asked(plan: &Plan, name: &str) -> Option<(Asked, Vec<Interface>)> {
         simulated: Some(path.through.clone()),
         despite: path.despite.iter().map(|one| gap(path, one)).collect::<Option<_>>()?,
     };
-    Some((Asked { courses: vec![course], brought, stages, rounds: 0 }, servers))
+    Some((Asked { courses: vec![course], brought, stages, rounds: 0, common: None }, servers))
 }
 
 fn gap(path: &PathPlan, one: &DespitePlan) -> Option<Gap> {

@@ -5,7 +5,7 @@
 //! exponentials alone, which takes microseconds a stage; what keeps the promise by them keeps it, with budgets to spare. Then by
 //! the laws themselves from there on: less of all budgets, and, where there are not many paths, other ones again.
 
-use super::course::{Ask, Asked, Course};
+use super::course::{Ask, Asked, Common, Course};
 use super::proofs::{Kept, Proofs, Slow};
 use super::simulated::{Model, Shown};
 use crate::steps::{periods, quantum};
@@ -105,6 +105,9 @@ fn decided(asked: &Asked, model: &Model, proven: Found) -> Result<Found, Error> 
 
 fn proven(asked: &Asked) -> Result<Found, Error> {
     let exact = Search { asked, proofs: Proofs::new(asked, Laws::default) };
+    if let Some(common) = &asked.common {
+        return exact.no_less_than(common);
+    }
     if let Some(overload) = exact.overload() {
         return Ok(overload);
     }
@@ -224,6 +227,35 @@ impl Search<'_> {
             }
         }
         Ok(best.ok_or(whole))
+    }
+
+    /// These servers, with larger budgets on the host that plans where it needs them.
+    fn no_less_than(&self, Common { servers, own }: &Common) -> Result<Found, Error> {
+        let found = |servers: &[Interface]| Ok(Found::Servers(servers.to_vec(), self.proofs.of(servers)?));
+        if self.proofs.kept(servers)? {
+            return found(servers);
+        }
+        let with = |part: f64| -> Vec<Interface> {
+            let one = |((stage, server), own): ((&Ask, &Interface), &bool)| {
+                let (step, now) = (quantum(server.period).ns(), server.budget.ns());
+                let more = stage.whole(server.period).saturating_sub(now) as f64 * part;
+                let more = if *own { (more / step as f64).ceil() as u64 * step } else { 0 };
+                Interface {
+                    budget: Duration::from_ns(now.saturating_add(more).min(stage.whole(server.period).max(now))),
+                    ..*server
+                }
+            };
+            self.asked.stages.iter().zip(servers).zip(own).map(one).collect()
+        };
+        if !self.proofs.kept(&with(1.0))? {
+            return self.proofs.too_slow(&[with(1.0)]).map(Found::TooSlow);
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (low + high);
+            *(if self.proofs.kept(&with(middle))? { &mut high } else { &mut low }) = middle;
+        }
+        found(&with(high))
     }
 
     /// The same periods with less of all budgets.
