@@ -88,7 +88,7 @@ pub(super) fn planned(
     let mut found = answers.paths.to(&questions).into_iter();
     for ((group, alike), questions) in groups.values().zip(&alike).zip(asked) {
         let both: Vec<_> = questions.into_iter().zip(&mut found).enumerate().collect();
-        let cost = |(_, (question, found)): &(usize, (Question, Result<Found, Error>))| question.cost(found);
+        let cost = |(_, (question, found)): &(usize, Answered)| question.cost(found);
         let Some((nth, (question, found))) = both.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))) else {
             continue;
         };
@@ -133,6 +133,9 @@ struct Question {
     places: Vec<(String, String)>,
     asked: Asked,
 }
+
+/// ... and what was found.
+type Answered = (Question, Result<Found, Error>);
 
 impl Question {
     /// What all of its services take of cores, with their managers; without an end where they cannot keep what was promised.
@@ -184,7 +187,7 @@ impl Group<'_> {
         common: &[Interface],
         asked: &Asked,
         answers: &Answers,
-    ) -> Result<Option<(Question, Result<Found, Error>)>, Refusal> {
+    ) -> Result<Option<Answered>, Refusal> {
         let mut question = self.asked()?.swap_remove(nth);
         if question.asked == *asked {
             return Ok(None);
