@@ -112,11 +112,15 @@ class Path(Running):
 
     def test_a_trial_tells_both_beside_what_is_proven_and_simulated(self):
         out = self.folder / "trial"
-        words = [str(GIUSTO), "run", str(SITE), "--trial", "--at-most", "20s", "--out", str(out), "--json"]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240)
-        self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)  # so short it may not be able to tell
-        told, = json.loads(done.stdout)
-        self.assertEqual(told["path"], "braking")
+        # All slices of a short trial may be void on a machine that others disturb.
+        for at_most in ("20s", "60s"):
+            words = [str(GIUSTO), "run", str(SITE), "--trial", "--at-most", at_most, "--out", str(out), "--json"]
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240)
+            self.assertIn(done.returncode, (0, 6), done.stdout + done.stderr)  # so short it may not be able to tell
+            told, = json.loads(done.stdout)
+            self.assertEqual(told["path"], "braking")
+            if told["without"]["kept"] and told["with"]["kept"]:
+                break
         proven, simulated = told["proven"][0]["at_ns"], told["simulated"][0]["at_ns"]
         self.assertLess(simulated, proven)
         without, plan = told["without"]["kept"], told["with"]["kept"]
