@@ -117,6 +117,8 @@ part "first commands, started services and containers under cgroup v2, in a gues
 # The two longest of the guests: one of them every day.
 longest=$(tests/today.sh 2 exports-systemd backend-kernel | head -1)
 [ "$longest" != backend-kernel ] || part "giusto run with its scheduler in the kernel, in a guest" tests/backend-kernel.sh
+# It measures shares, and its manager has to answer: a guest that waits for the processor for seconds can do neither.
+[ "$longest" != exports-systemd ] || part "exports to systemd, in a guest" tests/exports-systemd.sh
 part "virtual machines: vCPUs found, each with its share" /usr/bin/python3 tests/vm.py \
 	--enforce 'target/release/giusto run {site}'
 part "virtual machines: modes, with the agent inside" /usr/bin/python3 tests/modes_vm.py
@@ -150,7 +152,6 @@ set -m
 {
 	renice -n 10 $BASHPID >/dev/null
 	{
-		[ "$longest" != exports-systemd ] || part "exports to systemd, in a guest" tests/exports-systemd.sh
 		part "packets under Debian's kernel, in a guest, a half every day" tests/packets-guest.sh
 		[ -z "$(tests/today.sh 3 13)" ] || part "packets under Debian 13's kernel, in a guest, every third day" \
 			env GUEST_DEBIAN=13 tests/packets-guest.sh netkit 'a card with several queues'
