@@ -20,8 +20,8 @@ from running import GIUSTO, ROOT, Running
 
 NAMES = ("shop", "stock", "bill")
 RATE = 25
-# NAME PORT NEXT|0 COLLECTOR MILLISECONDS. A file beside it with the service's name says what is wrong with it: 'fail 7' makes each
-# seventh request an error of the server.
+# NAME PORT NEXT|0 COLLECTOR MILLISECONDS. A file beside it with the service's name says what is wrong with it: 'fail 7' makes
+# each seventh request an error of the server.
 SERVICE = '''
 import http.client, http.server, json, os, queue, secrets, sys, threading, time
 name, port, after, collector, work = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
@@ -103,7 +103,8 @@ class Http(Running):
         after = [*self.ports[1:], 0]
         self.commands, services = {}, ""
         for name, port, following, work in zip(NAMES, self.ports, after, (1, 2, 1)):
-            self.commands[name] = [sys.executable, str(self.code), name, str(port), str(following), str(self.collector), str(work)]
+            words = [name, str(port), str(following), str(self.collector), str(work)]
+            self.commands[name] = [sys.executable, str(self.code), *words]
             services += (f"  {name}:\n    start: {json.dumps(self.commands[name])}\n    directory: {self.folder}\n"
                          f"    execution: {{mean: {1 + work}ms, wcet: 5ms}}\n")
         load = f"{{http: '127.0.0.1:{self.ports[0]}/orders'}}"
@@ -213,7 +214,8 @@ class Http(Running):
         time.sleep(1)
         told, said = self.told(6)
         p50, p99, _, _ = told["response_ns"]
-        print(f"with a plan: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f} of 600 ms promised; {said.strip()}")
+        print(f"with a plan: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f} of 600 ms promised; "
+              f"{said.strip()}")
         self.assertEqual((told["lost"], told["stages_ns"]), (0, {}))
         self.assertLessEqual(p99, 600_000_000)
         self.assertIn("the time at each stage is told by 'giusto status'", said)

@@ -122,8 +122,10 @@ fn told(args: &MeasurePathArgs, path: &Path, report: &PathReport) -> Result<Exit
     if args.site.json {
         let stages: serde_json::Map<String, serde_json::Value> =
             report.stages.iter().map(|(name, times)| (name.clone(), json!(quantiles(times)))).collect();
-        json(&json!({"path": path.name, "messages": report.jobs.len(), "lost": report.lost,
-            "failures": report.failures, "response_ns": quantiles(&responses), "stages_ns": stages, "late": late, "kept": kept}))?;
+        json(
+            &json!({"path": path.name, "messages": report.jobs.len(), "lost": report.lost, "failures": report.failures,
+            "response_ns": quantiles(&responses), "stages_ns": stages, "late": late, "kept": kept}),
+        )?;
         return Ok(end);
     }
     say!("{}: {} messages in {}, {} lost", path.name, report.jobs.len(), args.length, report.lost);

@@ -63,6 +63,22 @@ impl Path {
     /// A message, and an acknowledgement of TCP.
     pub const PACKETS: u32 = 2;
 
+    /// With nothing promised, and what a site leaves out.
+    pub fn plain(name: String, source: PathSource, through: Vec<Through>) -> Path {
+        Path {
+            name,
+            source,
+            through,
+            points: Vec::new(),
+            every: None,
+            load: None,
+            observe: None,
+            packets: Path::PACKETS,
+            assurance: Assurance::default(),
+            despite: Vec::new(),
+        }
+    }
+
     /// The services that it goes through, in order.
     pub fn services(&self) -> impl Iterator<Item = &str> {
         self.through.iter().flat_map(Through::services)

@@ -1,5 +1,5 @@
-//! Paths over several hosts, each of which plans its part by itself, with what was measured of it: put together, the parts keep what
-//! was promised.
+//! Paths over several hosts, each of which plans its part by itself, with what was measured of it: put together, the parts keep
+//! what was promised.
 
 mod common;
 

@@ -141,7 +141,7 @@ impl Sink for Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giusto_model::{Duration as Length, Instant as At, JobRecord, PathSource};
+    use giusto_model::{Instant as At, JobRecord, PathSource};
     use giusto_traces::SpanKind;
     use std::collections::BTreeMap;
     use std::net::TcpListener;
@@ -154,18 +154,8 @@ mod tests {
     #[test]
     fn spans_of_the_measurement_tell_the_time_at_each_service_and_others_are_passed_over() {
         let one = |name: &str| Through::Service(name.into());
-        let path = Path {
-            name: "order".into(),
-            source: PathSource::Poisson("40/s".parse().unwrap()),
-            through: vec![one("shop"), Through::All(vec![vec![one("stock")], vec![one("bill"), one("mail")]])],
-            points: Vec::new(),
-            every: Some(Length::from_ms(30)),
-            load: None,
-            observe: None,
-            packets: Path::PACKETS,
-            assurance: Default::default(),
-            despite: Vec::new(),
-        };
+        let through = vec![one("shop"), Through::All(vec![vec![one("stock")], vec![one("bill"), one("mail")]])];
+        let path = Path::plain("order".into(), PathSource::Poisson("40/s".parse().unwrap()), through);
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let times = StageTimes::listen(at, &path, "aa".into()).unwrap();
         assert!(StageTimes::listen(at, &path, "aa".into()).is_err_and(|why| why.contains("cannot listen for spans")));

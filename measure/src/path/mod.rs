@@ -21,8 +21,8 @@ const PROGRESS_NS: u64 = 100_000_000;
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct PathReport {
-    /// One record per message due after the warm-up, in the order they were sent; CLOCK_MONOTONIC. Times count from when a message
-    /// was taken up as due, also where it then waited for a connection.
+    /// One record per message due after the warm-up, in the order they were sent; CLOCK_MONOTONIC. Times count from when a
+    /// message was taken up as due, also where it then waited for a connection.
     pub jobs: Vec<JobRecord>,
     /// How many of them never came.
     pub lost: u64,
@@ -78,7 +78,8 @@ enum Way {
 }
 
 impl PathEnds {
-    /// Connects to the first stage, and listens for the last where messages are lines. Traces of requests are other ones each time.
+    /// Connects to the first stage, and listens for the last where messages are lines. Traces of requests are other ones each
+    /// time.
     ///
     /// # Errors
     /// A connection that is refused, an address that is in use.
@@ -102,8 +103,8 @@ impl PathEnds {
     /// second how much of that time has gone and says whether to go on.
     ///
     /// # Errors
-    /// A plan that makes no sense; of lines a connection that is closed, a last stage that does not connect within 5 s of the first
-    /// line that is due, something else than lines; of requests an answer that is not of HTTP/1.1.
+    /// A plan that makes no sense; of lines a connection that is closed, a last stage that does not connect within 5 s of the
+    /// first line that is due, something else than lines; of requests an answer that is not of HTTP/1.1.
     pub fn drive(
         &mut self,
         path: &Path,
@@ -157,8 +158,8 @@ impl PathEnds {
         Ok(PathReport { jobs, lost, failures, stages, traces })
     }
 
-    /// Waits until all messages of earlier runs have come back, or for so long, or until it is told to `stop`: what is still on its
-    /// way then counts as lost.
+    /// Waits until all messages of earlier runs have come back, or for so long, or until it is told to `stop`: what is still on
+    /// its way then counts as lost.
     ///
     /// # Errors
     /// Of lines a connection that is closed, something else than lines.

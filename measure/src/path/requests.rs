@@ -1,8 +1,8 @@
 //! Messages as requests over HTTP/1.1, on a pool of connections that are kept.
 //!
-//! A message that is due goes out on the connection that was idle last, so that the others can be closed by the server in peace;
-//! where none is idle another one is made, up to [`MOST`]; what is due then waits for the first that is free. Its time counts from
-//! when it was due all the while, and nothing here waits for a server, so that no message holds up another one.
+//! A message that is due goes out on the connection that was idle last, so that the others can be closed by the server in
+//! peace; where none is idle another one is made, up to [`MOST`]; what is due then waits for the first that is free. Its time
+//! counts from when it was due all the while, and nothing here waits for a server, so that no message holds up another one.
 
 use super::connection::{Connection, Found};
 use super::run::{Run, GRACE_NS};
@@ -201,7 +201,8 @@ fn request(address: SocketAddr, path: &str, traces: &Traces, number: u64) -> Vec
     let (header, body) = (traces.header(number), number.to_string());
     let length = body.len();
     format!(
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\n{header}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}"
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\n{header}\r\n\
+         Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
 }

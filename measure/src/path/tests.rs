@@ -8,18 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 fn path(rate: &str) -> Path {
-    Path {
-        name: "two".into(),
-        source: PathSource::Poisson(rate.parse().unwrap()),
-        through: Vec::new(),
-        points: Vec::new(),
-        every: None,
-        load: None,
-        observe: None,
-        packets: Path::PACKETS,
-        assurance: Default::default(),
-        despite: Vec::new(),
-    }
+    Path::plain("two".into(), PathSource::Poisson(rate.parse().unwrap()), Vec::new())
 }
 
 /// A chain of two that pass lines on, the second of which holds each for 2 ms.
@@ -73,8 +62,8 @@ struct Came {
     over: usize,
 }
 
-/// A web server with a thread for each connection. `answer` tells what follows `HTTP/1.1 ` of a request by its number; where it tells
-/// nothing, the connection is closed.
+/// A web server with a thread for each connection. `answer` tells what follows `HTTP/1.1 ` of a request by its number; where it
+/// tells nothing, the connection is closed.
 fn web(answer: impl Fn(u64) -> Option<&'static str> + Send + Sync + 'static) -> (SocketAddr, Arc<Mutex<Vec<Came>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, came, answer) =

@@ -9,8 +9,9 @@ use crate::promises::percentiles::Answers;
 use crate::refusal::{Cause, Refusal};
 use giusto_model::{Plan, Site};
 
-/// Plans the paths of `site`, and then all its services: where managers do not have the time for the periods of stages, with longer
-/// ones. The first result is that of the paths, `None` where there are none; without it the second says what could not be placed.
+/// Plans the paths of `site`, and then all its services: where managers do not have the time for the periods of stages, with
+/// longer ones. The first result is that of the paths, `None` where there are none; without it the second says what could not
+/// be placed.
 ///
 /// Errors: as [`planned`].
 pub(crate) fn attempted(

@@ -71,19 +71,7 @@ pub(crate) fn path(name: &str, source: PathSource, through: Vec<Through>, within
         PathSource::Poisson(_) => (vec![p99], None),
         PathSource::Periodic { .. } => (Vec::new(), Some(within)),
     };
-    let packets = giusto_model::Path::PACKETS;
-    giusto_model::Path {
-        name: name.into(),
-        source,
-        through,
-        points,
-        every,
-        load: None,
-        observe: None,
-        packets,
-        assurance: Default::default(),
-        despite: Vec::new(),
-    }
+    giusto_model::Path { points, every, ..giusto_model::Path::plain(name.into(), source, through) }
 }
 
 pub(crate) fn leftovers(name: &str, at_least: &str) -> Service {

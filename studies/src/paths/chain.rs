@@ -79,18 +79,8 @@ impl Chain {
         };
         let link =
             |nth: usize| Link { from: host(nth - 1).name, to: host(nth).name, worst: Duration::ZERO, measured: None };
-        let path = Path {
-            name: "path".into(),
-            source: self.source,
-            through: (0..self.times.len()).map(|nth| Through::Service(name(nth))).collect(),
-            points,
-            every: None,
-            load: None,
-            observe: None,
-            packets: Path::PACKETS,
-            assurance: Default::default(),
-            despite: Vec::new(),
-        };
+        let through = (0..self.times.len()).map(|nth| Through::Service(name(nth))).collect();
+        let path = Path { points, ..Path::plain("path".into(), self.source, through) };
         let mut site = Site {
             hosts: (0..self.times.len()).map(host).collect(),
             services: self.times.iter().enumerate().map(service).collect(),

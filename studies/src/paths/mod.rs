@@ -1,4 +1,5 @@
-//! Paths of random services: what it saves to choose all their servers together, and how far what is proven is from what messages take.
+//! Paths of random services: what it saves to choose all their servers together, and how far what is proven is from what
+//! messages take.
 
 mod chain;
 mod exhaustive;

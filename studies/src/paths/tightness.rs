@@ -39,8 +39,9 @@ fn on_the_least(Drawn { chain, plan, .. }: &Drawn, rate: Rate, seed: u64) -> Res
     Ok(took[took.len() * 99 / 100])
 }
 
-/// Tables `tightness`: a row a path, with what is proven of its p99, what it is on servers that give the least they may (`least`) and
-/// as the plan is played (`played`), in ms, and whether that of the least is above what is proven; `quartiles` of what is proven over each.
+/// Tables `tightness`: a row a path, with what is proven of its p99, what it is on servers that give the least they may
+/// (`least`) and as the plan is played (`played`), in ms, and whether that of the least is above what is proven; `quartiles` of
+/// what is proven over each.
 pub(crate) fn run(size: Size, played: &(dyn Fn(u64) + Sync)) -> Result<BTreeMap<String, String>, Error> {
     let cases: Vec<(usize, u64)> = SERVICES.iter().flat_map(|services| LOADS.map(|load| (*services, load))).collect();
     let sets = size.sets as usize;
