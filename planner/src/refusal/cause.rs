@@ -150,7 +150,8 @@ impl fmt::Display for Cause {
                 let (needs, has) = (share(*needs), share(*has));
                 write!(
                     f,
-                    "the manager itself would take {needs} of {cores} with room for it, as it works in each period of each                      server, and {has} is kept from reservations: longer periods, or a larger keep-free"
+                    "the manager itself would take {needs} of {cores} with room for it, as it works in each \
+                     period of each server, and {has} is kept from reservations: longer periods, or a larger keep-free"
                 )
             }
             Cause::Mode { mode, local, cause } => {
