@@ -1,5 +1,6 @@
 //! The end of a group: asked for, then enforced, then its folders removed.
 
+use crate::dying::hasten_dying;
 use crate::{write, Cgroup};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
@@ -16,6 +17,8 @@ const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long any may take in any case, where others have used the time up.
 const LEAST: Duration = Duration::from_millis(500);
+/// Members that take longer to die are hastened.
+const SLOW: Duration = Duration::from_millis(100);
 /// How long those that were killed in a stopped group may take before it is stopped again (v1).
 const DYING: Duration = Duration::from_millis(500);
 
@@ -38,9 +41,12 @@ impl Cgroup {
     }
 
     fn kill_by(&self, until: Instant) -> io::Result<()> {
-        let until = until.max(Instant::now() + LEAST);
+        let (begun, until) = (Instant::now(), until.max(Instant::now() + LEAST));
         while !self.is_empty() {
             self.kill_now();
+            if begun.elapsed() > SLOW {
+                self.each(&mut hasten_dying);
+            }
             if Instant::now() > until {
                 let text = format!("processes {:?} of {} do not end", self.processes(), self.folder.display());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
@@ -119,7 +125,7 @@ impl Cgroup {
     }
 
     fn remove_by(&self, until: Instant) -> io::Result<()> {
-        let until = until.max(Instant::now() + LEAST);
+        let (begun, until) = (Instant::now(), until.max(Instant::now() + LEAST));
         loop {
             let mut done = Ok(());
             self.each(&mut |folder| match std::fs::remove_dir(folder) {
@@ -129,6 +135,9 @@ impl Cgroup {
             // The last member's zombie holds it for a moment.
             if done.is_ok() || Instant::now() > until {
                 return done;
+            }
+            if begun.elapsed() > SLOW {
+                self.each(&mut hasten_dying);
             }
             sleep(LOOK);
         }

@@ -17,8 +17,10 @@
 //! Nothing is remembered here: the caller writes down the folder of a group *before* it is made ([`Cgroup::folder`] is
 //! known by then), and finds it again by that folder ([`Cgroup::at`]).
 
+mod dying;
 mod end;
 
+pub use dying::hasten_dying;
 pub use end::Asked;
 
 use std::io;

@@ -88,6 +88,31 @@ fn who_forks_all_the_time_ends() {
     }
 }
 
+/// Freeing its memory takes it tens of milliseconds, of which it gets a thousandth beside the others.
+#[test]
+fn who_dies_at_the_idle_class_beside_others_is_gone_soon() {
+    for tree in trees() {
+        let group = group(&tree, "idle");
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let script =
+            format!("import time\nall = b'x' * (400 << 20)\nopen('{}', 'w')\ntime.sleep(1000)", ready.display());
+        let mut child = start(&group.0, &format!("exec chrt --idle 0 taskset -c 0 python3 -c \"{script}\""));
+        until("it has its memory", || ready.exists());
+        let hog = || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
+        let mut hogs = [hog(), hog()];
+        let begun = Instant::now();
+        let killed = group.0.kill();
+        for hog in &mut hogs {
+            hog.kill().unwrap();
+            hog.wait().unwrap();
+        }
+        killed.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        child.wait().unwrap();
+    }
+}
+
 /// As one of root may, told to end.
 #[test]
 fn a_member_that_leaves_as_it_is_asked_to_end_ends() {

@@ -25,7 +25,7 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// After so many turns (5 ms each) in which members of a group could not be moved, they are stopped for that.
+/// After so many turns (5 ms each) in which members of a group could not be moved, more is done for that.
 const RESTLESS: usize = 20;
 
 /// Undoes all, the latest first (cores, bandwidth and started services last), and reads back what was changed: what is not as it
@@ -230,6 +230,10 @@ impl Undoing<'_> {
             // Members that fork all the time cannot be moved as fast as they come, unless they are stopped.
             if attempt == RESTLESS {
                 contained(self.all).for_each(|group| _ = group.freeze(true));
+            }
+            // Nor can members that are within their end, which takes minutes at the idle class beside others.
+            if attempt >= RESTLESS {
+                giusto_cgroup::hasten_dying(path);
             }
             for pid in self.files.read(&path.join("cgroup.procs")).unwrap_or_default().lines() {
                 // It may have died, or forked since: the removal tells, and the next turn finds it.

@@ -6,14 +6,18 @@ use crate::snapshot::Snapshot;
 use giusto_compute::{probe, sched, Cpusets, Error, Isolated, Keeps};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 type Named = (&'static str, fn());
 
-pub(crate) const ALL: [Named; 5] = [
+pub(crate) const ALL: [Named; 6] = [
     ("what_others_left_empty_gives_the_core_away_and_gets_it_back", left_empty),
     ("what_others_left_empty_for_themselves_gives_the_core_away_too", left_exclusive),
     ("tasks_beside_the_core_run_on_elsewhere_and_return", used),
     ("tasks_without_another_core_are_told_and_nothing_changes", refused),
+    ("who_dies_slowly_beside_others_does_not_hold_the_cores", slow_deaths),
     ("dying_at_every_step_beside_cpusets_of_others_is_undone", deaths),
 ];
 
@@ -181,6 +185,23 @@ fn refused() {
     assert!(held.iter().any(|held| held.cores == [core()] && held.why == told.to_string()), "{held:?}");
     record.assert_undone();
     assert_same(&before, &[sleeper.pid()], "after a refusal");
+}
+
+/// Within its end, which takes tens of milliseconds, it gets a thousandth of the only core that is left.
+fn slow_deaths() {
+    let memory = "import time\nall = b'x' * (400 << 20)\nprint('ready', flush=True)\ntime.sleep(1000)";
+    let mut dying = Actor::of(Command::new("python3").args(["-c", memory]));
+    assert_eq!(dying.line().as_deref(), Some("ready"));
+    let hogs = [Actor::new("hog"), Actor::new("hog")];
+    for pid in hogs.each_ref().map(Actor::pid).into_iter().chain([dying.pid()]) {
+        sched::set_affinity(pid, &[0]).unwrap();
+    }
+    let mut record = Record::default();
+    Isolated::new(&cpusets(), &[core()], &mut record).unwrap();
+    dying.kill();
+    thread::sleep(Duration::from_millis(20)); // it is within its end
+    sched::set(dying.pid(), &sched::Attr::of_policy(sched::IDLE, 0)).unwrap();
+    record.assert_undone();
 }
 
 fn deaths() {
