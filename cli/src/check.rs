@@ -61,9 +61,9 @@ fn describe_site(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         };
         let coordination = site.coordination.as_ref().map(ensemble);
         let topic = |topic: &Topic| {
-            let Topic { name, publishers, each, batch, brokers, promise, limit, bucket, measured } = topic;
-            json!({"name": name, "publishers": publishers, "each": each, "batch": batch, "brokers": brokers, "promise": promise,
-                "limit": limit, "bucket": bucket, "measured": measured})
+            let Topic { name, publishers, each, batch, brokers, service, promise, limit, bucket, measured } = topic;
+            json!({"name": name, "publishers": publishers, "each": each, "batch": batch, "brokers": brokers, "service": service,
+                "promise": promise, "limit": limit, "bucket": bucket, "measured": measured})
         };
         let topics: Vec<_> = site.topics.iter().map(topic).collect();
         let modes = site.modes.as_ref().map(|SiteModes { changes, modes }| {

@@ -60,7 +60,10 @@ impl Paths {
         let mut asked: BTreeMap<SocketAddr, Vec<(String, Vec<PathStage>)>> = BTreeMap::new();
         for path in plan.paths_here() {
             if let Some(PathObserve::Otlp(at)) = path.observe {
-                let services = path.through.iter().filter(|stage| stage.service().is_some()).cloned().collect();
+                // A broker sends no spans: what a message takes there is told of the service behind it.
+                let is_broker = |name: &str| plan.topics.iter().any(|topic| topic.service.as_deref() == Some(name));
+                let sends = |stage: &&PathStage| stage.service().is_some_and(|name| !is_broker(name));
+                let services = path.through.iter().filter(sends).cloned().collect();
                 asked.entry(at).or_default().push((path.name.clone(), services));
             }
         }

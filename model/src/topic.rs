@@ -76,6 +76,8 @@ pub struct Topic {
     pub batch: u32,
     /// Hosts of the site whose brokers may carry it, at least one, each once.
     pub brokers: Vec<String>,
+    /// The service that is its only broker, whose share the paths over it decide; `None`: what carries it has a share already.
+    pub service: Option<String>,
     /// From being sent to being received; ascending.
     pub promise: Vec<Within>,
     /// What passes its bucket.
@@ -123,6 +125,9 @@ pub struct TopicPlan {
     pub promise: Vec<Within>,
     /// Hosts whose brokers carry it, an equal part each.
     pub brokers: Vec<String>,
+    /// The service that is its only broker: a stage of the paths over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// What passes its bucket.
     pub limit: TopicLimit,
     /// Its bucket.

@@ -72,6 +72,7 @@ fn with_topic(mut site: Site, publishers: u32) -> Site {
         each: "1/s".parse().unwrap(),
         batch: 1,
         brokers: vec!["edge-2".into()],
+        service: None,
         promise: vec![point("p99", "60ms")],
         limit: TopicLimit::Delivery,
         bucket: None,

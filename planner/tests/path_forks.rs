@@ -173,6 +173,7 @@ fn a_fork_behind_a_topic_with_messages_of_others_is_refused() {
         each: "1/s".parse().unwrap(),
         batch: 1,
         brokers: vec!["edge-1".into()],
+        service: None,
         promise: vec![Within { percentile: "p99".parse().unwrap(), within: time("60ms") }],
         limit: giusto_model::TopicLimit::Delivery,
         bucket: None,

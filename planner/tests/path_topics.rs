@@ -9,7 +9,7 @@ use giusto_model::{
 };
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
 use giusto_simulator::{on_its_cores, play_path, Error, Observer, Unobserved};
-use giusto_verify::check_plan;
+use giusto_verify::{check_plan, check_site};
 
 fn time(text: &str) -> Duration {
     text.parse().unwrap()
@@ -79,6 +79,117 @@ fn a_topic_is_its_bucket_and_its_broker_and_all_of_it_is_checked() {
     for host in ["edge-1", "edge-2"] {
         check_plan(&found.on(host).unwrap()).unwrap();
     }
+}
+
+/// The broker is a service of the site, of which a message takes 500 us.
+fn with_broker(promise: &[(&str, &str)]) -> Site {
+    let mut site = site(promise);
+    site.services.push(stage("broker", "500us", "edge-2"));
+    site.topics[0].measured = None;
+    site.topics[0].service = Some("broker".into());
+    site.paths.all[0].through.insert(2, Through::Service("broker".into()));
+    site
+}
+
+/// Whether nothing differs from the site but the machine and the file, of which there are none.
+fn of_site(plan: &Plan, site: &Site) -> Result<(), String> {
+    let why = check_site(plan, site, b"").unwrap_err().to_string();
+    if why.contains("what the plan was made from") {
+        return Ok(());
+    }
+    Err(why)
+}
+
+#[test]
+fn a_broker_that_is_a_service_gets_a_share_for_all_messages_of_its_topic() {
+    let site = with_broker(&[("p99", "150ms")]);
+    let found = told(&site);
+    check_plan(&found).unwrap();
+    of_site(&found, &site).unwrap();
+    let path = &found.paths[0];
+    let names: Vec<String> = path.through.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["camera", "tokens of alarms", "broker", "controller"]);
+    let said = explain(&found, "braking").unwrap();
+    assert!(said.contains("at broker") && said.contains("assumed to take its messages one after the other"), "{said}");
+    let share = |plan: &Plan, name: &str| {
+        let own = plan.services.iter().find(|one| one.name == name).unwrap();
+        own.server.budget.ns() as f64 / own.server.period.ns() as f64
+    };
+    // 500 us for each of 100 messages a second are 5 %; of ten times as many a half, and those behind it get more, too.
+    assert!((0.05..0.3).contains(&share(&found, "broker")), "{}", share(&found, "broker"));
+    let mut more = with_broker(&[("p99", "150ms")]);
+    more.services[1] = stage("controller", "100us", "edge-2");
+    more.topics[0].publishers = 1000;
+    let more = told(&more);
+    assert!(share(&more, "broker") > 0.5, "{}", share(&more, "broker"));
+    for host in ["edge-1", "edge-2"] {
+        check_plan(&found.on(host).unwrap()).unwrap();
+    }
+    let servers = on_its_cores(&found, path);
+    let own = servers.iter().position(|one| one.name == "broker").unwrap();
+    let mut served = Served { server: own, jobs: 0 };
+    let played = play_path(&found, path, Duration::from_secs(200), 1, &mut served).unwrap();
+    assert!(played.whole.percentile(99.0) <= path.points[0].at, "{:?}", path.points[0]);
+    let all = served.jobs as f64 / played.messages.len() as f64;
+    assert!((all / 2.0 - 1.0).abs() < 0.1, "others come to the broker as well: {all}");
+}
+
+#[test]
+fn paths_over_one_broker_go_on_from_it_to_one_service() {
+    let mut site = with_broker(&[("p99", "400ms")]);
+    site.services.extend([stage("radar", "1ms", "edge-1"), stage("log", "1ms", "edge-2")]);
+    let mut other = site.paths.all[0].clone();
+    other.name = "record".into();
+    other.source = PathSource::Poisson("20/s".parse().unwrap());
+    let to = |other: &mut Path, names: &[&str]| {
+        other.through.truncate(3);
+        other.through[0] = Through::Service("radar".into());
+        other.through.extend(names.iter().map(|name| Through::Service((*name).into())));
+    };
+    to(&mut other, &["controller", "log"]);
+    site.paths.all.push(other);
+    let found = told(&site);
+    check_plan(&found).unwrap();
+    of_site(&found, &site).unwrap();
+    // A channel of the topic gets all messages: those of 'braking' would come to the log, of which its plan knows nothing.
+    to(&mut site.paths.all[1], &["log"]);
+    let refused = plan(&site, &Facts::typical(vec![0, 1])).unwrap_err().to_string();
+    assert!(refused.contains("its topic alarms is one of path"), "{refused}");
+}
+
+#[test]
+fn whatever_is_changed_of_a_broker_that_is_a_service_is_noticed() {
+    let site = with_broker(&[("p99", "150ms")]);
+    let good = told(&site);
+    let broken = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = good.clone();
+        change(&mut plan);
+        check_plan(&plan).map_err(|why| why.to_string()).and_then(|_| of_site(&plan, &site)).unwrap_err()
+    };
+    let late = |name: &str| format!("late at '{name}'");
+    let server = |plan: &mut Plan| plan.services.iter_mut().find(|one| one.name == "broker").unwrap().server.budget;
+    for (words, said) in [
+        ("the broker of 'alarms' after", broken(&|plan| plan.topics[0].service = None)),
+        ("the broker of 'alarms' after", broken(&|plan| plan.topics[0].service = Some("controller".into()))),
+        ("the broker of 'alarms' after", broken(&|plan| drop(plan.paths[0].through.remove(2)))),
+        ("the broker of 'alarms' after", broken(&|plan| plan.paths[0].through.swap(2, 3))),
+        (&late("broker"), broken(&|plan| shorter(&mut plan.paths[0], 2, time("15ms")))),
+        ("all messages of 'alarms'", broken(&|plan| tokens(&mut plan.paths[0]).others = None)),
+        (
+            "broker",
+            broken(&|plan| {
+                let less = server(plan).ns() / 2;
+                let own = plan.services.iter_mut().find(|one| one.name == "broker").unwrap();
+                own.server.budget = Duration::from_ns(less);
+            }),
+        ),
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let mut other = site.clone();
+    other.topics[0].service = None;
+    let said = of_site(&good, &other).unwrap_err();
+    assert!(said.contains("the service that is its broker"), "{said}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn site(source: &Source<'_>) -> Result<Site, Fault> {
     xen::add_dom0(&mut services, &hosts, &fields)?;
     let modes = modes::read(&fields, &mut services)?;
     let coordination = fields.get("coordination").map(|node| coordination::read(node, &hosts)).transpose()?;
-    let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts))?;
+    let topics = fields.get("topics").map_or(Ok(Vec::new()), |node| topic::read_all(node, &hosts, &services))?;
     let links = links::read(&fields, &hosts, base)?;
     let paths = paths::read(
         &fields,

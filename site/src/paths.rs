@@ -76,12 +76,12 @@ pub(crate) fn read(site: &Fields<'_>, links: Vec<Link>, known: &Known<'_>) -> Re
 }
 
 fn path(key: &Text, value: &Node, known: &Known<'_>) -> Result<Path, Fault> {
-    let Known { services, topics, coordination } = *known;
+    let Known { services, coordination, .. } = *known;
     let name = name(key, "a path")?;
     let fields = PATH.read(value, key.span)?;
     let source = source(fields.need("source", "source: {poisson: 50/s}")?)?;
     let stages = fields.need("through", "through: [{service: camera}, {service: controller}]")?;
-    let through = through(stages, services, topics)?;
+    let through = through(stages, known)?;
     let node = fields.need("promise", "promise: {p99: 30ms}")?;
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), PROMISE))?;
     let is_point = |key: &Text| !matches!(key.text.as_str(), "every" | "despite");
@@ -195,7 +195,8 @@ fn positive(node: &Node) -> Result<Duration, Fault> {
     }
 }
 
-fn through(node: &Node, services: &[Service], topics: &[Topic]) -> Result<Vec<Through>, Fault> {
+fn through(node: &Node, known: &Known) -> Result<Vec<Through>, Fault> {
+    let topics = known.topics;
     let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), THROUGH)) };
     if items.is_empty() || items.len() > STAGES {
         return Err(node.fault(format!("found {} stages", items.len()), format!("{THROUGH}, 1 to {STAGES} of them")));
@@ -203,15 +204,23 @@ fn through(node: &Node, services: &[Service], topics: &[Topic]) -> Result<Vec<Th
     let (mut found, mut seen): (Vec<Through>, Vec<Through>) = Default::default();
     for item in items {
         let one = match STAGE.read(item, item.span)?.one_of(&["service", "topic", "all"], THROUGH)? {
-            ("service", node) => once(node, "service", service(node, services)?, &mut seen)?,
-            ("topic", node) => once(node, "topic", topic(node, topics)?, &mut seen)?,
+            ("service", node) => once(node, "service", service(node, known)?, &mut seen)?,
+            ("topic", node) => {
+                let one = once(node, "topic", topic(node, topics)?, &mut seen)?;
+                let own = topics.iter().find(|other| one == Through::Topic(other.name.clone()));
+                let broker = own.and_then(|own| own.service.clone()).map(Through::Service);
+                seen.extend(broker.clone());
+                found.push(one);
+                found.extend(broker);
+                continue;
+            }
             (_, node) if is_behind_fork(&found) => {
                 return Err(node.fault(
                     "a fork begins where another ends",
                     "expected a service between them, at which messages are one again",
                 ));
             }
-            (_, node) => fork(node, services, &mut seen)?,
+            (_, node) => fork(node, known, &mut seen)?,
         };
         found.push(one);
     }
@@ -241,14 +250,14 @@ fn is_behind_fork(found: &[Through]) -> bool {
 }
 
 /// `all: [[{service: left}], [{service: right}, {service: far}]]`; a branch of one stage needs no list.
-fn fork(node: &Node, services: &[Service], seen: &mut Vec<Through>) -> Result<Through, Fault> {
+fn fork(node: &Node, known: &Known, seen: &mut Vec<Through>) -> Result<Through, Fault> {
     let Kind::List(items) = &node.kind else { return Err(node.fault(format!("found {} here", node.form()), BRANCHES)) };
     if items.len() < 2 {
         let found = if items.is_empty() { "there is no branch" } else { "there is one branch only" };
         return Err(node.fault(found, BRANCHES));
     }
     let mut stage = |item: &Node| match STAGE.read(item, item.span)?.one_of(&["service", "topic", "all"], BRANCHES)? {
-        ("service", node) => once(node, "service", service(node, services)?, seen),
+        ("service", node) => once(node, "service", service(node, known)?, seen),
         (kind, node) => Err(node.fault(format!("'{kind}' is not planned in a branch yet"), BRANCHES)),
     };
     let mut branch = |item: &Node| match &item.kind {
@@ -259,9 +268,15 @@ fn fork(node: &Node, services: &[Service], seen: &mut Vec<Through>) -> Result<Th
     Ok(Through::All(items.iter().map(&mut branch).collect::<Result<_, _>>()?))
 }
 
-fn service(node: &Node, services: &[Service]) -> Result<Through, Fault> {
+fn service(node: &Node, of: &Known) -> Result<Through, Fault> {
+    let services = of.services;
     let written = scalar(node, "expected the name of a service of this site, such as service: camera")?;
     let named = known(node.span, &written.text, services.iter().map(|one| one.name.as_str()), "service")?;
+    if let Some(topic) = of.topics.iter().find(|topic| topic.service.as_ref() == Some(&named)) {
+        let name = &topic.name;
+        let found = format!("'{named}' is the broker of topic '{name}'");
+        return Err(node.fault(found, format!("expected topic: {name}, which goes through it")));
+    }
     let promise = services.iter().find(|one| one.name == named).map(|one| &one.promise);
     match promise {
         Some(Promise::Stage { .. }) => Ok(Through::Service(named)),

@@ -1,16 +1,17 @@
 //! `topics:`: messages with a rate and a promise.
 
 use crate::error::Fault;
-use crate::fields::Grammar;
+use crate::fields::{Fields, Grammar};
+use crate::paths::known;
 use crate::promises::percentiles::points;
 use crate::suggest::{did_you_mean, shown};
 use crate::tree::{Kind, Node, Text};
 use crate::value::{choice, count, duration, name, parsed, scalar};
-use giusto_model::{BrokerTimes, Bucket, Host, Rate, Tokens, Topic, TopicLimit};
+use giusto_model::{About, BrokerTimes, Bucket, Host, Rate, Service, Tokens, Topic, TopicLimit};
 
 pub(crate) const TOPIC: Grammar = Grammar {
     what: "a topic",
-    keys: &["publishers", "each", "batch", "brokers", "promise", "limit", "bucket", "measured"],
+    keys: &["publishers", "each", "batch", "brokers", "service", "promise", "limit", "bucket", "measured"],
     later: &[],
 };
 pub(crate) const BUCKET: Grammar = Grammar { what: "a token bucket", keys: &["rate", "depth"], later: &[] };
@@ -26,16 +27,29 @@ const BATCH: u32 = 1000;
 /// NSQ takes up to 64 characters, dots too; a name of Giusto is one of NSQ.
 const WHAT: &str = "a topic";
 
-/// Reads all topics, in the order of the file; their brokers are on `hosts`.
-pub(crate) fn read_all(node: &Node, hosts: &[Host]) -> Result<Vec<Topic>, Fault> {
+/// Reads all topics, in the order of the file; their brokers are on `hosts`, some of them as `services`.
+pub(crate) fn read_all(node: &Node, hosts: &[Host], services: &[Service]) -> Result<Vec<Topic>, Fault> {
     let entries = node.entries().ok_or_else(|| node.fault(format!("found {} here", node.form()), TOPICS))?;
     if entries.is_empty() {
         return Err(node.fault("there is no topic", TOPICS));
     }
-    entries.iter().map(|(key, value)| topic(key, value, hosts)).collect()
+    let mut found: Vec<Topic> = Vec::new();
+    for (key, value) in entries {
+        let one = topic(key, value, hosts, services)?;
+        let same = |other: &&Topic| one.service.is_some() && other.service == one.service;
+        if let (Some(other), Some(service)) = (found.iter().find(same), &one.service) {
+            return Err(Fault::new(
+                key.span,
+                format!("'{service}' is the broker of topic '{}' already", other.name),
+                "expected a service for each topic: the paths over one decide its share",
+            ));
+        }
+        found.push(one);
+    }
+    Ok(found)
 }
 
-fn topic(key: &Text, value: &Node, hosts: &[Host]) -> Result<Topic, Fault> {
+fn topic(key: &Text, value: &Node, hosts: &[Host], services: &[Service]) -> Result<Topic, Fault> {
     let name = name(key, WHAT)?;
     let fields = TOPIC.read(value, key.span)?;
     let publishers =
@@ -55,14 +69,16 @@ fn topic(key: &Text, value: &Node, hosts: &[Host]) -> Result<Topic, Fault> {
             return Err(fields.get("measured").unwrap_or(value).fault(found, expected));
         }
     }
+    let brokers = brokers(fields.need("brokers", "brokers: [edge-1]")?, hosts)?;
     Ok(Topic {
+        service: service(&fields, &brokers, (hosts, services))?,
         name,
         publishers,
         each: rate(fields.need("each", "each: 10/s")?, "expected the messages of each publisher, such as each: 10/s")?,
         batch: fields
             .get("batch")
             .map_or(Ok(1), |node| count(node, "a number of messages that come at once", 1..=BATCH))?,
-        brokers: brokers(fields.need("brokers", "brokers: [edge-1]")?, hosts)?,
+        brokers,
         promise,
         limit: fields.get("limit").map_or(Ok(TopicLimit::default()), |node| {
             choice(node, "what is limited", &[TopicLimit::Delivery, TopicLimit::Publishing])
@@ -105,6 +121,38 @@ fn brokers(node: &Node, hosts: &[Host]) -> Result<Vec<String>, Fault> {
         found.push(written.to_string());
     }
     Ok(found)
+}
+
+/// The service that is its broker: on the only host that carries it, without a promise of its own.
+fn service(fields: &Fields, brokers: &[String], of: (&[Host], &[Service])) -> Result<Option<String>, Fault> {
+    let Some(node) = fields.get("service") else { return Ok(None) };
+    let (hosts, services) = of;
+    let written = scalar(node, "expected the service that is its broker, such as service: broker")?;
+    let name = known(node.span, &written.text, services.iter().map(|one| one.name.as_str()), "service")?;
+    fields.forbid(
+        "measured",
+        &format!("'measured' holds for the share that '{name}' had then, and paths over the topic choose another"),
+        "leave it out; say the 'execution' of that service, which a message takes there",
+    )?;
+    let own = services.iter().find(|one| one.name == name);
+    if own.is_none_or(|own| own.promise.about() != About::Paths) {
+        return Err(node.fault(
+            format!("'{name}' has a promise of its own"),
+            "expected a service without: leave out its 'promise', and say its 'execution'; the paths over this topic say the rest",
+        ));
+    }
+    let on = own.and_then(|own| own.on.as_deref()).or((hosts.len() == 1).then(|| hosts[0].name.as_str()));
+    match brokers {
+        [only] if on == Some(only) => Ok(Some(name)),
+        [only] => Err(node.fault(
+            format!("'{name}' is not bound to '{only}'"),
+            format!("expected on: {only} there, as the topic's broker is"),
+        )),
+        _ => {
+            Err(node
+                .fault(format!("there are {} brokers", brokers.len()), format!("expected one host, that of '{name}'")))
+        }
+    }
 }
 
 fn bucket(node: &Node) -> Result<Bucket, Fault> {

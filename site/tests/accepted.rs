@@ -514,4 +514,12 @@ paths:
     let address = "127.0.0.1:8080".parse().unwrap();
     assert_eq!(bare.paths.all[0].load, Some(PathLoad::Http { address, path: "/".into() }));
     assert_eq!(site.topics[0].measured.as_ref().unwrap().worst, Some(Duration::from_ms(8)));
+    // A broker that is a service is on the way.
+    let measured = "measured: {capacity: 1k/s, latency: {p99.9: 2ms}, worst: 8ms}";
+    let text = text
+        .replace(measured, "service: broker")
+        .replace("services: {", "services: {broker: {start: b, execution: 1ms}, ");
+    let site = parse("site.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(site.topics[0].service.as_deref(), Some("broker"));
+    assert_eq!(site.paths.all[0].services().collect::<Vec<_>>(), ["broker", "camera"]);
 }

@@ -203,9 +203,9 @@ impl Given<'_> {
     /// another topic would not be known.
     fn of_topic(&self, topic: &Through) -> Result<Option<Rate>, Refusal> {
         let next = |path: &Path| {
-            let place = path.through.iter().position(|one| one == topic);
-            let next = place.and_then(|place| path.through.get(place + 1)).filter(|_| path.topics().count() == 1);
-            next.filter(|next| matches!(next, Through::Service(_))).cloned()
+            let place = path.through.iter().position(|one| one == topic)?;
+            let behind = path.through[place + 1..].iter().find(|one| !self.is_broker(one));
+            behind.filter(|one| path.topics().count() == 1 && matches!(one, Through::Service(_))).cloned()
         };
         let (own, mut sum) = (next(self.path), None);
         for other in self.site.paths.all.iter().filter(|other| other.through.contains(topic)) {
@@ -217,6 +217,13 @@ impl Given<'_> {
             sum = Some(sum.map_or(Some(rate), |sum: Rate| sum.plus(rate)).ok_or_else(|| self.range())?);
         }
         Ok(sum)
+    }
+
+    /// Whether it is a service that is the broker of a topic.
+    fn is_broker(&self, one: &Through) -> bool {
+        self.topics
+            .iter()
+            .any(|topic| matches!((one, &topic.service), (Through::Service(name), Some(own)) if name == own))
     }
 
     /// From where its messages are to another host: the longest time, or a stage, where all of them go over one link that was
@@ -352,6 +359,14 @@ impl Given<'_> {
                 let why =
                     "the longest that its broker takes, and the percentiles below, as measured: assumed, not proven";
                 reasons.push(reason(&format!("topic {}", stage.broker_of), time(stage.worst), why));
+            }
+            if let PathStage::Tokens(stage) = stage {
+                let own = self.topics.iter().find(|topic| topic.name == stage.tokens_of);
+                if let Some(service) = own.and_then(|own| own.service.as_ref()) {
+                    let why = "is its broker: assumed to take its messages one after the other, when they have their tokens, each for \
+                               the time that the site says";
+                    reasons.push(reason(&format!("topic {}", stage.tokens_of), service, why));
+                }
             }
             if let PathStage::Link(stage) = stage {
                 let link = self.link(&stage.link_from, &stage.on).ok().and_then(|link| link.measured.as_ref());

@@ -256,7 +256,8 @@ impl fmt::Display for PathCause {
             PathCause::Unmeasured { topic } => write!(
                 f,
                 "its topic '{topic}' goes through a broker of which the site does not say how long it takes at most; \
-                 expected, for example, measured: {{capacity: 10k/s, latency: {{p99: 500us, p99.9: 800us}}, worst: 20ms}}"
+                 expected 'service', the one of this site that is its broker, whose share then follows, or, for example, \
+                 measured: {{capacity: 10k/s, latency: {{p99: 500us, p99.9: 800us}}, worst: 20ms}}"
             ),
             PathCause::Fewer { topic, messages, own } => write!(
                 f,

@@ -87,6 +87,7 @@ fn one<'a>(topic: &'a Topic, carried: &mut BTreeMap<&'a str, Carried>) -> Result
         arrivals,
         promise: topic.promise.clone(),
         brokers,
+        service: topic.service.clone(),
         limit: topic.limit,
         bucket,
         share,
@@ -194,7 +195,7 @@ impl Question<'_> {
 
 /// What is not known of the brokers of `topic`, and what that means: what to know and to write.
 pub fn unmeasured(topic: &Topic) -> Option<String> {
-    topic.measured.is_none().then(|| {
+    (topic.measured.is_none() && topic.service.is_none()).then(|| {
         format!(
             "topic '{}': the site does not say what its brokers can do, so that its promise is about the wait for \
              tokens alone, and one broker \
@@ -213,11 +214,14 @@ fn reasons(
     predicted: &[Within],
 ) -> Vec<Reason> {
     let all = format!("{} publishers of {} each, in batches of {}", topic.publishers, topic.each, topic.batch);
-    let few = match &topic.measured {
-        Some(BrokerTimes { capacity, .. }) => {
+    let few = match (&topic.measured, &topic.service) {
+        (Some(BrokerTimes { capacity, .. }), _) => {
             format!("the fewest that carry it, each up to {capacity}: splitting a bucket makes messages wait (LiC20, 2.2.1)")
         }
-        None => "one, as the site does not say what a broker can carry".to_string(),
+        (None, Some(service)) => {
+            format!("from the site: it is service '{service}', whose share the paths over it decide")
+        }
+        (None, None) => "one, as the site does not say what a broker can carry".to_string(),
     };
     let split = match topic.limit {
         TopicLimit::Delivery => {
@@ -243,9 +247,10 @@ fn reasons(
         reason("share", share, split),
         reason("waiting", format!("{:.3} %", 100.0 * waits.delayed), law),
     ];
-    let rests = match &topic.measured {
-        Some(_) => "the broker's measured latency at a higher percentile, and the wait of the rest",
-        None => "the wait for tokens alone: the site does not say how long the broker takes",
+    let rests = match (&topic.measured, &topic.service) {
+        (Some(_), _) => "the broker's measured latency at a higher percentile, and the wait of the rest",
+        (None, Some(_)) => "the wait for tokens alone: what the broker takes is part of the paths over the topic",
+        (None, None) => "the wait for tokens alone: the site does not say how long the broker takes",
     };
     reasons.extend(
         predicted.iter().map(|found| reason(&format!("predicted {}", found.percentile), time(found.within), rests)),

@@ -180,6 +180,7 @@ pub(crate) fn alarms(publishers: u32, each: &str, within: &str) -> Topic {
         each: each.parse().unwrap(),
         batch: 1,
         brokers: vec!["edge-2".into()],
+        service: None,
         promise: points(&[("p99", within)]),
         limit: TopicLimit::Delivery,
         bucket: None,

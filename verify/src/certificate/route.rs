@@ -71,9 +71,10 @@ pub(super) fn stages<'a>(plan: &'a Plan, path: &'a PathPlan) -> Result<Vec<Stage
         topic_of_several(plan, path, nth)?;
         let here = plan.hosts.iter().any(|host| host.name == stage.on());
         let next = path.through.get(nth + 1);
+        let at_broker = path.through[nth + 1..].iter().find(|one| !matches!(one, PathStage::Interface(_)));
         stages.push(match stage {
             PathStage::Service(stage) => service(plan, stage, here)?,
-            PathStage::Tokens(stage) => tokens(plan, (path, nth), stage, (here, next))?,
+            PathStage::Tokens(stage) => tokens(plan, (path, nth), stage, (here, at_broker))?,
             PathStage::Broker(stage) => {
                 let before = nth.checked_sub(1).map(|nth| &path.through[nth]);
                 if !matches!(before, Some(PathStage::Tokens(one)) if one.tokens_of == stage.broker_of) {
@@ -110,7 +111,10 @@ fn topic_of_several(plan: &Plan, path: &PathPlan, nth: usize) -> Result<(), Brok
             .through
             .iter()
             .position(|stage| matches!(stage, PathStage::Tokens(one) if one.tokens_of == own.tokens_of))?;
-        let behind = path.through[place..].iter().find(|stage| stage.service().is_some())?;
+        let broker =
+            plan.topics.iter().find(|topic| topic.name == own.tokens_of).and_then(|topic| topic.service.as_deref());
+        let behind = |stage: &&PathStage| stage.service().is_some_and(|name| Some(name) != broker);
+        let behind = path.through[place..].iter().find(behind)?;
         let alone = path.through.iter().filter(is_topic).count() == 1 && behind.branch().is_none();
         behind.service().filter(|_| alone).map(str::to_string)
     };
@@ -204,7 +208,7 @@ fn service<'a>(plan: &'a Plan, stage: &ServiceStage, here: bool) -> Result<Stage
     Server::of(entry).map(Stage::Service).map_err(|broken| broken.of(entry))
 }
 
-/// The bucket of the topic, less what may be on its way, for all messages of it; and its broker after it.
+/// The bucket of the topic, less what may be on its way, for all messages of it; and its broker after it: a service where it is one.
 fn tokens<'a>(
     plan: &'a Plan,
     (path, nth): (&PathPlan, usize),
@@ -212,12 +216,18 @@ fn tokens<'a>(
     (here, next): (bool, Option<&PathStage>),
 ) -> Result<Stage<'a>, Broken> {
     let name = &stage.tokens_of;
-    if !matches!(next, Some(PathStage::Broker(one)) if one.broker_of == *name && one.on == stage.on) {
-        return Err(Broken::new(format!("the broker of '{name}' after its bucket"), &stage.on, "none"));
-    }
     let topic = plan.topics.iter().find(|topic| topic.name == *name);
     if topic.is_none() == here {
         return Err(Broken::new(format!("the topic of its stage '{name}'"), "one", "none"));
+    }
+    let is_broker = |next: &PathStage| match (next, topic.map(|topic| &topic.service)) {
+        (PathStage::Broker(one), None | Some(None)) => one.broker_of == *name,
+        (PathStage::Service(one), Some(Some(service))) => one.service == *service && one.branch.is_none(),
+        (PathStage::Service(_), None) => true, // known where the topic is
+        _ => false,
+    };
+    if !next.is_some_and(|next| is_broker(next) && next.on() == stage.on) {
+        return Err(Broken::new(format!("the broker of '{name}' after its bucket"), &stage.on, "none"));
     }
     let Some(topic) = topic else { return Ok(Stage::Elsewhere) };
     if topic.brokers != [stage.on.as_str()] || topic.arrivals.batch != 1 {

@@ -20,6 +20,7 @@ fn one_topic(topic: &Topic, planned: &TopicPlan) -> Result<(), Broken> {
     same(&whose, "how its messages come", &topic.arrivals(), &Some(planned.arrivals))?;
     same(&whose, "what it was promised", &topic.promise, &planned.promise)?;
     same(&whose, "what passes its bucket", &topic.limit, &planned.limit)?;
+    same(&whose, "the service that is its broker", &topic.service, &planned.service)?;
     same(&whose, "what was measured of its brokers", &topic.measured, &planned.measured)?;
     if let Some(bucket) = topic.bucket {
         same(&whose, "its bucket", &bucket, &planned.bucket)?;
