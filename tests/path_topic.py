@@ -146,7 +146,8 @@ class Topic(Running):
         self.assertIsNone(self.giusto.poll(), self.log())
         p50, p99, p999, most = told["response_ns"]
         print(f"with the plan: {told['messages']} messages, p50 {p50 / 1e6:.1f} ms, p99 {p99 / 1e6:.1f}, max {most / 1e6:.1f}; "
-              f"the broker ran for {1e6 * took:.0f} us a message; simulated p99 {simulated / 1e6:.1f}, proven {point['at_ns'] / 1e6:.1f}, promised {point['within_ns'] / 1e6:.0f}")
+              f"the broker ran for {1e6 * took:.0f} us a message; simulated p99 {simulated / 1e6:.1f}, "
+              f"proven {point['at_ns'] / 1e6:.1f}, promised {point['within_ns'] / 1e6:.0f}")
         self.assertEqual(told["lost"], 0, told)
         self.assertLess(took, 1e-3)  # as the site says
         self.assertLessEqual(p99, point["at_ns"])

@@ -4,8 +4,8 @@ mod common;
 
 use common::{alarms, path, plan, shorter, sites, stage};
 use giusto_model::{
-    BrokerStage, Duration, JobRecord, Link, Path, PathPlan, PathSource, PathStage, Plan, Site, Through, TokensStage,
-    Within,
+    BrokerStage, Duration, HostNetwork, JobRecord, Link, PacketClass, PacketUnit, Path, PathPlan, PathSource,
+    PathStage, Plan, Site, Through, TokensStage, Vif, Within,
 };
 use giusto_planner::{explain, Facts, PathCause, PathRefusal, Refusal};
 use giusto_simulator::{on_its_cores, play_path, Error, Observer, Unobserved};
@@ -132,6 +132,35 @@ fn a_broker_that_is_a_service_gets_a_share_for_all_messages_of_its_topic() {
     assert!(played.whole.percentile(99.0) <= path.points[0].at, "{:?}", path.points[0]);
     let all = served.jobs as f64 / played.messages.len() as f64;
     assert!((all / 2.0 - 1.0).abs() < 0.1, "others come to the broker as well: {all}");
+}
+
+/// What the broker receives over an interface of its own, and sends, are all messages of the topic, and no number is written.
+#[test]
+fn an_interface_of_the_broker_follows_from_its_topic() {
+    let with = |publishers: u32| {
+        let mut site = with_broker(&[("p99", "300ms")]);
+        site.topics[0].publishers = publishers;
+        let (cores, capacity) = (vec![0], "65k/s".parse().unwrap());
+        let network = HostNetwork { cores, uplinks: Vec::new(), capacity, poll: 64, count: PacketUnit::Skb };
+        site.hosts[1].network = Some(network);
+        let vif =
+            Vif { name: "veth-b".into(), class: PacketClass::High, bucket: None, received: None, promise: Vec::new() };
+        site.services[2].network = vec![vif];
+        let found = told(&site);
+        check_plan(&found).unwrap();
+        check_plan(&found.on("edge-2").unwrap()).unwrap();
+        of_site(&found, &site).unwrap();
+        let names: Vec<String> = found.paths[0].through.iter().map(ToString::to_string).collect();
+        let own = ["camera", "tokens of alarms", "veth-b (received)", "broker", "veth-b (sent)", "controller"];
+        assert_eq!(names, own);
+        match &found.paths[0].through[4] {
+            PathStage::Interface(stage) => stage.bucket.rate.per_ns() * 1e9,
+            other => panic!("{other}"),
+        }
+    };
+    // A tenth more than all of its messages.
+    let (few, more) = (with(100), with(200));
+    assert!(few > 110.0 && few < 115.0 && more > 220.0 && more < 230.0, "{few} {more}");
 }
 
 #[test]

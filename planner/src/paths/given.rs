@@ -363,8 +363,8 @@ impl Given<'_> {
             if let PathStage::Tokens(stage) = stage {
                 let own = self.topics.iter().find(|topic| topic.name == stage.tokens_of);
                 if let Some(service) = own.and_then(|own| own.service.as_ref()) {
-                    let why = "is its broker: assumed to take its messages one after the other, when they have their tokens, each for \
-                               the time that the site says";
+                    let why = "is its broker: assumed to take its messages one after the other, when they have their \
+                               tokens, each for the time that the site says";
                     reasons.push(reason(&format!("topic {}", stage.tokens_of), service, why));
                 }
             }

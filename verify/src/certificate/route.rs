@@ -208,7 +208,8 @@ fn service<'a>(plan: &'a Plan, stage: &ServiceStage, here: bool) -> Result<Stage
     Server::of(entry).map(Stage::Service).map_err(|broken| broken.of(entry))
 }
 
-/// The bucket of the topic, less what may be on its way, for all messages of it; and its broker after it: a service where it is one.
+/// The bucket of the topic, less what may be on its way, for all messages of it; and after it its broker, which may be a
+/// service.
 fn tokens<'a>(
     plan: &'a Plan,
     (path, nth): (&PathPlan, usize),
