@@ -66,10 +66,11 @@ def left_behind():
         for folder, _, _ in os.walk(group, topdown=False):
             yield folder
             for _ in range(100):
-                for pid in Path(folder, "cgroup.procs").read_text().split():
-                    yield subprocess.run([*SHOW, pid], stdout=subprocess.PIPE, text=True).stdout
-                    with contextlib.suppress(OSError):
-                        (group.parent / "cgroup.procs").write_text(pid)
+                with contextlib.suppress(OSError):
+                    for pid in Path(folder, "cgroup.procs").read_text().split():
+                        yield subprocess.run([*SHOW, pid], stdout=subprocess.PIPE, text=True).stdout
+                        with contextlib.suppress(OSError):
+                            (group.parent / "cgroup.procs").write_text(pid)
                 with contextlib.suppress(OSError):
                     os.rmdir(folder)
                     break

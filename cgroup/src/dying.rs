@@ -20,7 +20,11 @@ pub fn hasten_dying(folder: &Path) {
 }
 
 fn is_dying(tid: u32) -> bool {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{tid}/{name}")).unwrap_or_default();
+    // A name may be cut within a sign.
+    let read = |name: &str| {
+        let text = std::fs::read(format!("/proc/{tid}/{name}")).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    };
     let stat = read("stat");
     // Behind the name, which may have any sign in it: state, parent, group, session, terminal, its group, flags.
     let flags = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6)?.parse().ok());
@@ -29,17 +33,22 @@ fn is_dying(tid: u32) -> bool {
         || read("status").lines().find_map(pending).is_some_and(|signals| signals & KILLED != 0)
 }
 
-fn hasten(tid: u32) {
-    let tid = tid as libc::pid_t;
+fn hasten(number: u32) {
+    let tid = number as libc::pid_t;
     // SAFETY: plain numbers, and a parameter that outlives the call. It may have gone, which is what is wanted.
     unsafe {
         let policy = libc::sched_getscheduler(tid) & !libc::SCHED_RESET_ON_FORK;
         if ![libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE].contains(&policy) {
             return;
         }
-        if policy == libc::SCHED_IDLE {
-            libc::sched_setscheduler(tid, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 });
+        let (none, who) = (libc::sched_param { sched_priority: 0 }, tid as libc::id_t);
+        let nice = libc::getpriority(libc::PRIO_PROCESS, who);
+        libc::sched_setscheduler(tid, libc::SCHED_OTHER, &none);
+        libc::setpriority(libc::PRIO_PROCESS, who, -20);
+        // Another thread may have its number by now, as that of a process that becomes another program has.
+        if !is_dying(number) {
+            libc::sched_setscheduler(tid, policy, &none);
+            libc::setpriority(libc::PRIO_PROCESS, who, nice);
         }
-        libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, -20);
     }
 }

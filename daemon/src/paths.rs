@@ -61,9 +61,8 @@ impl Paths {
         for path in plan.paths_here() {
             if let Some(PathObserve::Otlp(at)) = path.observe {
                 // A broker sends no spans: what a message takes there is told of the service behind it.
-                let is_broker = |name: &str| plan.topics.iter().any(|topic| topic.service.as_deref() == Some(name));
-                let sends = |stage: &&PathStage| stage.service().is_some_and(|name| !is_broker(name));
-                let services = path.through.iter().filter(sends).cloned().collect();
+                let sends = |(nth, stage): &(usize, &PathStage)| stage.service().is_some() && !path.is_broker(*nth);
+                let services = path.through.iter().enumerate().filter(sends).map(|(_, stage)| stage.clone()).collect();
                 asked.entry(at).or_default().push((path.name.clone(), services));
             }
         }
@@ -124,7 +123,7 @@ fn points(path: &PathPlan) -> Vec<Within> {
     points.chain(every).collect()
 }
 
-/// The service at which a message took longest beyond what is planned: of a topic before it, too.
+/// The service at which a message took longest beyond what is planned: of a topic and its broker before it, too.
 fn dearest<'a>(path: &'a PathPlan, nth: usize, come: &Come) -> &'a str {
     let part = |stage: usize| {
         let of_point = path.points.get(nth).and_then(|point| Some(point.parts.get(stage)?.within));
@@ -134,7 +133,7 @@ fn dearest<'a>(path: &'a PathPlan, nth: usize, come: &Come) -> &'a str {
     let (mut planned, mut beyond) = (0, Vec::new());
     for (stage, at) in path.through.iter().enumerate() {
         planned += part(stage) + at.link().map_or(0, Duration::ns);
-        if let Some(service) = at.service() {
+        if let Some(service) = at.service().filter(|_| !path.is_broker(stage)) {
             let took = come.stages_ns.get(beyond.len()).copied().unwrap_or(0);
             beyond.push((i128::from(took) - i128::from(std::mem::take(&mut planned)), service));
         }

@@ -252,6 +252,12 @@ impl PathPlan {
         self.through.iter().filter_map(PathStage::service)
     }
 
+    /// Whether a stage is a service that is the broker of the topic before it: it comes right behind its bucket, or an interface.
+    pub fn is_broker(&self, nth: usize) -> bool {
+        let before = self.through[..nth].iter().rev().find(|stage| !matches!(stage, PathStage::Interface(_)));
+        self.through[nth].service().is_some() && matches!(before, Some(PathStage::Tokens(_)))
+    }
+
     /// By how much a message is later at most for one of the failures that are borne.
     pub fn later(&self) -> Duration {
         self.despite.iter().map(|one| one.later).max().unwrap_or_default()

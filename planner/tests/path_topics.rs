@@ -202,6 +202,13 @@ fn whatever_is_changed_of_a_broker_that_is_a_service_is_noticed() {
         ("the broker of 'alarms' after", broken(&|plan| plan.topics[0].service = Some("controller".into()))),
         ("the broker of 'alarms' after", broken(&|plan| drop(plan.paths[0].through.remove(2)))),
         ("the broker of 'alarms' after", broken(&|plan| plan.paths[0].through.swap(2, 3))),
+        (
+            "one topic of the broker on 'edge-2'",
+            broken(&|plan| {
+                let more = giusto_model::TopicPlan { name: "more".into(), ..plan.topics[0].clone() };
+                plan.topics.push(giusto_model::TopicPlan { service: None, ..more });
+            }),
+        ),
         (&late("broker"), broken(&|plan| shorter(&mut plan.paths[0], 2, time("15ms")))),
         ("all messages of 'alarms'", broken(&|plan| tokens(&mut plan.paths[0]).others = None)),
         (

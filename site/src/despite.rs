@@ -5,7 +5,7 @@ use crate::fields::Grammar;
 use crate::suggest::shown;
 use crate::tree::{Kind, Node};
 use crate::value::{duration, scalar};
-use giusto_model::{Despite, Duration, Fails, Restart, Service, Through};
+use giusto_model::{Despite, Duration, Fails, Restart, Service, Through, Topic};
 
 pub(crate) const DESPITE: Grammar =
     Grammar { what: "a failure that a path bears", keys: &["service", "topic", "gap"], later: &[] };
@@ -19,6 +19,7 @@ const GAP: &str = "gap: 300ms";
 pub(crate) struct Known<'a> {
     pub(crate) through: &'a [Through],
     pub(crate) services: &'a [Service],
+    pub(crate) topics: &'a [Topic],
     pub(crate) has_ensemble: bool,
 }
 
@@ -80,6 +81,20 @@ fn on_path(node: &Node, fails: &Fails, known: &Known) -> Result<(), Fault> {
     }
     if !has(known.through, fails) {
         return Err(node.fault(format!("the path does not go through '{}'", scalar(node, EXPECTED)?.text), EXPECTED));
+    }
+    // Its bucket is empty then, and it stands still itself: what both cost together is not planned.
+    let broker = known.topics.iter().find(|topic| match (fails, &topic.service) {
+        (Fails::Topic(name), Some(_)) => topic.name == *name,
+        (Fails::Service(name), Some(service)) => service == name,
+        _ => false,
+    });
+    if let Some(Topic { name, .. }) = broker {
+        return Err(node.fault(
+            format!(
+                "what a failure of topic '{name}' costs is not planned for a broker that is a service of the paths"
+            ),
+            "expected 'measured' instead of 'service' of that topic, and despite: {topic: ..., gap: ...}",
+        ));
     }
     let Fails::Service(name) = fails else { return Ok(()) };
     let own = known.services.iter().find(|service| service.name == *name);

@@ -69,6 +69,13 @@ pub(crate) fn read(site: &Fields<'_>, links: Vec<Link>, known: &Known<'_>) -> Re
             let at = site.get("services").and_then(Node::entries).unwrap_or_default();
             let at =
                 at.iter().find(|(key, _)| key.text == service.name).map_or(site.place("services"), |(k, _)| k.span);
+            if let Some(topic) = known.topics.iter().find(|topic| topic.service.as_ref() == Some(&service.name)) {
+                let found =
+                    format!("'{}' has no promise, and no path goes over its topic '{}'", service.name, topic.name);
+                let expected =
+                    "expected a path over it, or its 'promise', with 'measured' instead of 'service' of the topic";
+                return Err(Fault::new(at, found, expected));
+            }
             let found = format!("'{}' has no promise, and no path goes through it", service.name);
             Err(Fault::new(at, found, "expected a promise, such as promise: {p99: 80ms}, or a path through it"))
         }
@@ -90,7 +97,8 @@ fn path(key: &Text, value: &Node, known: &Known<'_>) -> Result<Path, Fault> {
     }
     let points = points_of(entries.iter().filter(|(key, _)| is_point(key)))?;
     let failing = entries.iter().find(|(key, _)| key.text == "despite");
-    let of_path = despite::Known { through: &through, services, has_ensemble: coordination.is_some() };
+    let of_path =
+        despite::Known { through: &through, services, topics: known.topics, has_ensemble: coordination.is_some() };
     let despite = failing.map_or(Ok(Vec::new()), |(_, node)| despite::read(node, &of_path))?;
     let load = fields.get("load").map(load).transpose()?;
     let observe = fields.get("observe").map(observe).transpose()?;
@@ -214,7 +222,7 @@ fn through(node: &Node, known: &Known) -> Result<Vec<Through>, Fault> {
                 found.extend(broker);
                 continue;
             }
-            (_, node) if is_behind_fork(&found) => {
+            (_, node) if is_behind_fork(&found, topics) => {
                 return Err(node.fault(
                     "a fork begins where another ends",
                     "expected a service between them, at which messages are one again",
@@ -245,8 +253,13 @@ fn once(node: &Node, kind: &str, one: Through, seen: &mut Vec<Through>) -> Resul
 }
 
 /// No service is after the last fork. Spans tell of services only: without one between, two forks would look like one.
-fn is_behind_fork(found: &[Through]) -> bool {
-    matches!(found.iter().rev().find(|one| !matches!(one, Through::Topic(_))), Some(Through::All(_)))
+fn is_behind_fork(found: &[Through], topics: &[Topic]) -> bool {
+    let is_silent = |one: &Through| match one {
+        Through::Topic(_) => true,
+        Through::Service(name) => topics.iter().any(|topic| topic.service.as_ref() == Some(name)),
+        Through::All(_) => false,
+    };
+    matches!(found.iter().rev().find(|one| !is_silent(one)), Some(Through::All(_)))
 }
 
 /// `all: [[{service: left}], [{service: right}, {service: far}]]`; a branch of one stage needs no list.

@@ -36,12 +36,18 @@ pub(crate) fn read_all(node: &Node, hosts: &[Host], services: &[Service]) -> Res
     let mut found: Vec<Topic> = Vec::new();
     for (key, value) in entries {
         let one = topic(key, value, hosts, services)?;
-        let same = |other: &&Topic| one.service.is_some() && other.service == one.service;
-        if let (Some(other), Some(service)) = (found.iter().find(same), &one.service) {
+        // A host has one broker, of whose share the paths over one topic decide.
+        let same = |other: &&Topic| {
+            (one.service.is_some() || other.service.is_some())
+                && one.brokers.iter().any(|host| other.brokers.contains(host))
+        };
+        if let Some(other) = found.iter().find(same) {
+            let service = one.service.iter().chain(&other.service).next().map_or("", String::as_str);
             return Err(Fault::new(
                 key.span,
-                format!("'{service}' is the broker of topic '{}' already", other.name),
-                "expected a service for each topic: the paths over one decide its share",
+                format!("'{}' and '{}' go through one broker, '{service}', as a host has one", other.name, one.name),
+                "expected brokers on other hosts for one of them, or 'measured' instead of 'service': the share of a broker is \
+                 planned for one topic",
             ));
         }
         found.push(one);
@@ -138,7 +144,7 @@ fn service(fields: &Fields, brokers: &[String], of: (&[Host], &[Service])) -> Re
     if own.is_none_or(|own| own.promise.about() != About::Paths) {
         return Err(node.fault(
             format!("'{name}' has a promise of its own"),
-            "expected a service without: leave out its 'promise', and say its 'execution'; the paths over this topic say the rest",
+            "expected a service without: leave out its 'promise' and 'arrivals', and say its 'execution'; paths over the topic say the rest",
         ));
     }
     let on = own.and_then(|own| own.on.as_deref()).or((hosts.len() == 1).then(|| hosts[0].name.as_str()));

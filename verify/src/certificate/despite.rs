@@ -48,6 +48,14 @@ fn failure(plan: &Plan, path: &PathPlan, stages: &[Stage], one: &DespitePlan) ->
     if gap == 0 {
         return Err(Broken::new("some time for which it stands still", "more", 0));
     }
+    let broker = (0..path.through.len()).find(|&nth| path.is_broker(nth) && fails_with(path, nth, &one.fails));
+    if let Some(nth) = broker {
+        return Err(Broken::new(
+            "no failure of a topic whose broker has a share of its own",
+            "none",
+            &path.through[nth],
+        ));
+    }
     let (needed, known) = match &one.fails {
         Fails::Leader => {
             let known = plan.coordination.as_ref().map(|ensemble| without_leader(ensemble, one.gap)).transpose()?;
@@ -160,5 +168,18 @@ fn touched(path: &PathPlan, one: &DespitePlan) -> Result<(), Broken> {
     match enough {
         true => Ok(()),
         false => Err(Broken::new("messages that it touches", "more", one.touched)),
+    }
+}
+
+/// Whether the broker at `nth` is lost with what fails: itself, or the topic whose bucket is before it.
+fn fails_with(path: &PathPlan, nth: usize, fails: &Fails) -> bool {
+    let tokens = path.through[..nth].iter().rev().find_map(|stage| match stage {
+        PathStage::Tokens(stage) => Some(&stage.tokens_of),
+        _ => None,
+    });
+    match fails {
+        Fails::Leader => false,
+        Fails::Service(name) => path.through[nth].service() == Some(name),
+        Fails::Topic(name) => tokens == Some(name),
     }
 }

@@ -4,7 +4,7 @@ use super::broken::Broken;
 use super::interface;
 use giusto_model::{
     BrokerStage, Certificate, Duration, InterfaceStage, LinkStage, PathPlan, PathStage, Plan, Promise, ServicePlan,
-    ServiceStage, ServiceTime, Steps, TokensStage, TopicLimit,
+    ServiceStage, ServiceTime, Steps, TokensStage, TopicLimit, TopicPlan,
 };
 
 /// What is counted on at a stage.
@@ -237,6 +237,13 @@ fn tokens<'a>(
             &stage.on,
             topic.brokers.join(", "),
         ));
+    }
+    let other = |other: &&TopicPlan| other.name != *name && other.brokers.contains(&stage.on);
+    if let Some(other) =
+        plan.topics.iter().find(other).filter(|other| topic.service.is_some() || other.service.is_some())
+    {
+        let what = format!("one topic of the broker on '{}', whose share is for '{name}'", stage.on);
+        return Err(Broken::new(what, name, format!("'{}', too", other.name)));
     }
     let on_the_way = if topic.limit == TopicLimit::Delivery { 1.0 } else { 0.0 };
     let (rate, depth) = (topic.bucket.rate, topic.bucket.depth.as_f64() - on_the_way);
